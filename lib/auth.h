@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The mutual challenge-response with which every connection starts, and the job secret under it. Handshake does no
+// input or output: bytes in, bytes out, so that it can be driven by any loop and fuzzed. One thread per object.
+//
+// Wire, each message {u32 magic, u16 version, u16 type, u32 body length <= kHandshakeBodyLimit} then the body:
+//   initiator -> hello     { nonce_i[32], blob payload_i }
+//   responder -> challenge { nonce_r[32], blob payload_r, mac[32] over "responder" and everything above }
+//   initiator -> proof     { mac[32] over "initiator" and everything above }
+//   responder -> verdict   { u8 accepted, text why_not }
+// MACs are HMAC-SHA256 under the job secret (OpenSSL), compared in constant time. Fresh nonces make recorded messages
+// worthless. A length over the limit, a wrong magic or a wrong MAC ends the handshake before anything is allocated
+// for it. Another protocol version is answered with a verdict that shows both versions.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "lib/memory.h"
+#include "lib/status.h"
+
+namespace rondel {
+
+inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::size_t kHandshakeBodyLimit = 4096;
+
+/// 32 random bytes that all ranks of one job share. Never logged, never in argv.
+class Secret {
+ public:
+  static constexpr std::size_t kBytes = 32;
+  static Result<Secret> generate();
+  static Result<Secret> from_bytes(std::span<const std::byte> bytes);
+  /// Reads 32 raw bytes (or 64 hexadecimal digits) from a descriptor until they are there or end of file; closes it.
+  static Result<Secret> from_descriptor(int fd);
+  /// Reads a file that only its owner may read (mode 0600 or stricter); refuses others with the chmod to run.
+  static Result<Secret> from_file(const std::string& path);
+
+  std::span<const std::byte, kBytes> bytes() const { return bytes_; }
+
+ private:
+  std::array<std::byte, kBytes> bytes_{};
+};
+
+class Handshake {
+ public:
+  /// Looks at the peer's authenticated payload and accepts it (ok) or refuses it (the text goes to the peer).
+  using Judge = std::function<Status(std::span<const std::byte> peer_payload)>;
+
+  static Result<Handshake> initiator(const Secret& secret, std::span<const std::byte> payload);
+  static Result<Handshake> responder(const Secret& secret, std::span<const std::byte> payload, Judge judge);
+
+  /// Bytes to send before anything is received (the initiator's hello; empty for a responder).
+  Bytes opening();
+  /// Takes what arrived; returns what to send back (may be empty). A failure is final; `farewell()` may then hold
+  /// bytes that tell the peer why. Consumes at most the bytes of the handshake: `surplus()` is what came after it.
+  Result<Bytes> feed(std::span<const std::byte> received);
+  /// How many bytes feed() can take next without reading past the handshake's end. At least 1 until done.
+  std::size_t wants() const;
+  bool done() const;
+  const Bytes& farewell() const;
+  /// The peer's payload, once done().
+  const Bytes& peer_payload() const;
+
+ private:
+  enum class Stage : std::uint8_t { hello, challenge, proof, verdict, done, failed };
+  Handshake() = default;
+  // (private state is the implementer's)
+};
+
+}  // namespace rondel

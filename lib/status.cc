@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/status.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <system_error>
+
+namespace rondel {
+
+std::string_view name_of(Code code) {
+  constexpr std::array<std::string_view, kCodeCount> kNames{
+      "ok",        "invalid argument", "unsupported", "unavailable", "out of resources", "timed out", "peer lost",
+      "peer left", "mismatch",         "refused",     "aborted",     "input/output error", "internal error"};
+  const auto index = static_cast<std::size_t>(code);
+  return index < kNames.size() ? kNames[index] : "unknown code";
+}
+
+Status::Status(Code code, std::string cause, std::string hint) {
+  Failure failure;
+  failure.cause = std::move(cause);
+  failure.hint = std::move(hint);
+  *this = Status(code, std::move(failure));
+}
+
+Status::Status(Code code, Failure failure) {
+  if (code != Code::ok) body_ = std::make_unique<Body>(Body{code, std::move(failure)});
+}
+
+Status::Status(const Status& other) : body_(other.body_ ? std::make_unique<Body>(*other.body_) : nullptr) {}
+
+Status& Status::operator=(const Status& other) {
+  if (this != &other) body_ = other.body_ ? std::make_unique<Body>(*other.body_) : nullptr;
+  return *this;
+}
+
+const Failure& Status::failure() const {
+  static const Failure kNone{};
+  return body_ ? body_->failure : kNone;
+}
+
+std::string Status::text() const {
+  if (ok()) return "ok";
+  const Failure& f = body_->failure;
+  std::string text;
+  if (f.rank != kNoRank) text += fmt::format("rank {}: ", f.rank);
+  if (!f.operation.empty()) text += f.operation + ": ";
+  text += f.cause.empty() ? std::string(name_of(body_->code)) : f.cause;
+  if (!f.hint.empty()) text += "; " + f.hint;
+  return text;
+}
+
+Status Status::with(std::string_view context) && {
+  if (body_) body_->failure.cause = fmt::format("{}: {}", context, body_->failure.cause);
+  return std::move(*this);
+}
+
+Status system_failure(Code code, std::string_view what, int error_number, std::string hint) {
+  return Status(code, fmt::format("{}: {}", what, std::system_category().message(error_number)), std::move(hint));
+}
+
+}  // namespace rondel

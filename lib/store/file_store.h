@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Store in a directory that all ranks see (one file per key, written whole and renamed). One thread per object,
+// many processes per directory. A directory that disappears makes calls fail, never hang.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lib/store/store.h"
+
+namespace rondel {
+
+/// Creates `directory` with mode 0700 when it is missing; refuses one that other users can write.
+Result<std::unique_ptr<Store>> open_file_store(const std::string& directory);
+
+}  // namespace rondel

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// TcpServer: the job's meeting point. One thread serves the key-value store and liveness to every rank of the job,
+// on one port, after a mutual handshake under the job secret. Owned by the launcher, or by rank 0 when there is none.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/auth.h"
+#include "lib/status.h"
+
+namespace rondel {
+
+struct TcpServerOptions {
+  std::string bind_address = "127.0.0.1";  ///< numeric IPv4 or IPv6; the only address listened on
+  std::uint16_t port = 0;                  ///< 0: the kernel chooses
+  std::chrono::milliseconds handshake_timeout{5'000};
+};
+
+class TcpServer {
+ public:
+  /// unavailable names address, port and, where readable, who holds the port.
+  static Result<std::unique_ptr<TcpServer>> start(const TcpServerOptions& options, const Secret& secret);
+  ~TcpServer();  // closes every connection and joins the thread
+
+  std::uint16_t port() const;
+  /// "127.0.0.1:40123" or "[::1]:40123".
+  std::string address() const;
+  /// Ranks (of context 0's "world" joins) that have registered with liveness so far; any thread.
+  std::vector<std::int32_t> arrived_ranks() const;
+
+ private:
+  TcpServer();
+  struct Body;
+  std::unique_ptr<Body> body_;
+};
+
+}  // namespace rondel

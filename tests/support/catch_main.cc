@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
+// The main() of every Catch2 test program.
+#define CATCH_CONFIG_MAIN
+#include <catch2/catch.hpp>

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The explicit list of the backends that this build holds; registry.cc is the only file that names them. Pure except
+// for what the backends' probes look at. Any thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/auth.h"
+#include "lib/config.h"
+#include "transports/transport.h"
+
+namespace rondel {
+
+/// Opens the door to every backend built in, in order of preference. `secret` authenticates their connections.
+std::vector<std::unique_ptr<Transport>> make_transports(const Config& config, const Secret& secret);
+
+/// One line for each backend that Rondel knows: built or not, usable or why not. For --check-build.
+struct BackendReport {
+  std::string name;
+  bool built = false;
+  Probe probe;
+};
+std::vector<BackendReport> report_backends(const Config& config);
+
+}  // namespace rondel
