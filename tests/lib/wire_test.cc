@@ -39,7 +39,8 @@ TEST_CASE("a reader cut at any length turns bad and stays so") {
   writer.number(std::uint32_t{7}).text("hello").number(std::uint64_t{9});
   const Bytes whole = writer.take();
   for (std::size_t cut = 0; cut < whole.size(); ++cut) {
-    Reader reader(std::span(whole).first(cut));
+    const auto part = std::span(whole).first(cut);
+    Reader reader(part);
     reader.number<std::uint32_t>();
     reader.text(100);
     reader.number<std::uint64_t>();
