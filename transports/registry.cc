@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transports/registry.h"
+
+#include <array>
+#include <functional>
+#include <string_view>
+
+#include "transports/loopback/transport.h"
+#ifdef RONDEL_HAVE_TCP
+#include "transports/tcp/transport.h"
+#endif
+
+namespace rondel {
+
+namespace {
+
+using Make = std::unique_ptr<Transport> (*)(const Config&, const Secret&);
+
+#ifdef RONDEL_HAVE_TCP
+constexpr Make kMakeTcp = &tcp::make_transport;
+#else
+constexpr Make kMakeTcp = nullptr;
+#endif
+
+/// A backend that connects processes. Without `make` it is not in this build, for the reason given.
+struct Row {
+  std::string_view name;
+  Make make;
+  std::string_view why_not_built;
+};
+
+// In order of preference.
+constexpr std::array<Row, 4> kRows{{
+    {"nccl", nullptr, "not in this version"},
+    {"verbs", nullptr, "not in this version"},
+    {"shm", nullptr, "not in this version"},
+    {"tcp", kMakeTcp, "built without Boost; install libboost-dev and configure with -Dtcp=enabled"},
+}};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Transport>> make_transports(const Config& config, const Secret& secret) {
+  std::vector<std::unique_ptr<Transport>> transports;
+  for (const Row& row : kRows)
+    if (row.make != nullptr) transports.push_back(row.make(config, secret));
+  transports.push_back(loopback::make_transport());  // ranks that are threads of one process
+  return transports;
+}
+
+std::vector<BackendReport> report_backends(const Config& config) {
+  const auto secret = Secret::generate();  // only looked at when something connects
+  std::vector<BackendReport> reports;
+  for (const Row& row : kRows) {
+    BackendReport report{.name = std::string(row.name), .built = row.make != nullptr, .probe = {}};
+    if (!report.built)
+      report.probe.why_not = row.why_not_built;
+    else if (secret.ok())
+      report.probe = row.make(config, *secret)->probe();
+    else
+      report.probe.why_not = secret.status().text();
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+}  // namespace rondel

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transports/select.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "lib/wire.h"
+
+namespace rondel {
+
+namespace {
+
+constexpr std::size_t kTextLimit = 4096;
+constexpr std::size_t kOfferLimit = 64;
+
+struct Verdict {
+  bool usable = false;
+  std::uint64_t bytes_per_second = 0;
+  std::string why_not;
+};
+
+const Probe* find_probe(const Offers& offers, std::string_view name) {
+  const auto found =
+      std::find_if(offers.begin(), offers.end(), [name](const Offer& o) { return o.name == name; });
+  return found == offers.end() ? nullptr : &found->probe;
+}
+
+std::string rank_text(std::size_t rank, std::span<const std::string> hosts) {
+  return rank < hosts.size() && !hosts[rank].empty() ? fmt::format("rank {} on {}", rank, hosts[rank])
+                                                     : fmt::format("rank {}", rank);
+}
+
+// The first reason why the ranks can not all use `name`, or its speed on the slowest of them.
+Verdict judge(std::string_view name, std::span<const Offers> by_rank, std::span<const std::string> hosts) {
+  Verdict verdict{
+      .usable = true, .bytes_per_second = std::numeric_limits<std::uint64_t>::max(), .why_not = {}};
+  const Probe* first = nullptr;
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    const Probe* probe = find_probe(by_rank[rank], name);
+    if (probe == nullptr)
+      return {.why_not = fmt::format("{} does not have it in its build", rank_text(rank, hosts))};
+    if (!probe->usable) return {.why_not = fmt::format("{}: {}", rank_text(rank, hosts), probe->why_not)};
+    if (first == nullptr) first = probe;
+    if (probe->domain != first->domain)
+      return {.why_not = fmt::format("{} is in domain {}, {} in {}", rank_text(0, hosts), first->domain,
+                                     rank_text(rank, hosts), probe->domain)};
+    verdict.bytes_per_second = std::min(verdict.bytes_per_second, probe->bytes_per_second);
+  }
+  return verdict;
+}
+
+std::set<std::string> candidates(std::span<const Offers> by_rank, std::string_view wanted) {
+  if (!wanted.empty()) return {std::string(wanted)};
+  std::set<std::string> names;
+  for (const Offers& offers : by_rank)
+    for (const Offer& offer : offers) names.insert(offer.name);
+  return names;
+}
+
+}  // namespace
+
+Bytes encode(const Offers& offers) {
+  wire::Writer writer;
+  writer.number(static_cast<std::uint32_t>(offers.size()));
+  for (const Offer& offer : offers) {
+    writer.text(offer.name).number(static_cast<std::uint8_t>(offer.probe.usable ? 1 : 0));
+    writer.text(offer.probe.why_not).text(offer.probe.domain).number(offer.probe.bytes_per_second);
+  }
+  return writer.take();
+}
+
+Result<Offers> decode_offers(std::span<const std::byte> bytes) {
+  wire::Reader reader(bytes);
+  const auto count = reader.number<std::uint32_t>();
+  Offers offers;
+  for (std::uint32_t i = 0; i < count && count <= kOfferLimit && reader.good(); ++i) {
+    Offer offer;
+    offer.name = reader.text(kTextLimit);
+    offer.probe.usable = reader.number<std::uint8_t>() != 0;
+    offer.probe.why_not = reader.text(kTextLimit);
+    offer.probe.domain = reader.text(kTextLimit);
+    offer.probe.bytes_per_second = reader.number<std::uint64_t>();
+    offers.push_back(std::move(offer));
+  }
+  if (!reader.finished())
+    return Status(Code::refused, fmt::format("{} bytes are not a list of transports", bytes.size()),
+                  "all ranks must run the same version");
+  return offers;
+}
+
+Result<std::string> select_transport(std::span<const Offers> by_rank, std::span<const std::string> hosts,
+                                     std::string_view wanted) {
+  std::string best;
+  std::uint64_t best_bytes_per_second = 0;
+  std::string reasons;
+  for (const std::string& name :
+       candidates(by_rank, wanted)) {  // in the order of names, so that ties are settled
+    const Verdict verdict = judge(name, by_rank, hosts);
+    if (!verdict.usable) {
+      reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", name, verdict.why_not);
+    } else if (best.empty() || verdict.bytes_per_second > best_bytes_per_second) {
+      best = name;
+      best_bytes_per_second = verdict.bytes_per_second;
+    }
+  }
+  if (!best.empty()) return best;
+  if (reasons.empty()) reasons = "no rank offers any";
+  return Status(Code::unavailable,
+                fmt::format("no transport that all {} ranks can use ({})", by_rank.size(), reasons),
+                wanted.empty() ? "" : "unset RONDEL_TRANSPORT to let Rondel choose");
+}
+
+}  // namespace rondel
