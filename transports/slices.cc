@@ -34,7 +34,7 @@ void fold_scattered(const Reduction& reduction, SliceCursor& to, SliceCursor& ot
   take(other, std::span(first).first(bytes));
   take(incoming, std::span(second).first(bytes));
   fold_run(reduction, first.data(), first.data(), second.data(), 1);
-  SliceCursor from(std::span(first).first(bytes));
+  SliceCursor from{std::span<std::byte>(first).first(bytes)};
   copy_slices(to, from, bytes);
 }
 
