@@ -31,6 +31,7 @@ struct EndpointOptions {
   std::string description;               ///< "rank 3 of 8"; for error texts
   std::vector<std::string> hosts;        ///< host name by rank; for error texts
   bool oversubscribed = false;           ///< more ranks than cores on this host: yield rather than spin
+  bool single_host = false;              ///< all ranks run under one kernel and network namespace
 };
 
 class Transport {

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transports/tcp/dialer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace rondel::tcp {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+constexpr std::chrono::milliseconds kConnectLimit{1000};  // one address
+constexpr std::chrono::milliseconds kLongestPause{500};
+
+tcp::endpoint to_asio(const SocketAddress& address) {
+  if (!address.ip.is_v6()) {
+    asio::ip::address_v4::bytes_type bytes{};
+    std::copy_n(address.ip.bytes.begin(), 4, bytes.begin());
+    return {asio::ip::address_v4(bytes), address.port};
+  }
+  asio::ip::address_v6::bytes_type bytes{};
+  std::copy_n(address.ip.bytes.begin(), 16, bytes.begin());
+  return {asio::ip::address_v6(bytes), address.port};
+}
+
+}  // namespace
+
+Dialer::Dialer(asio::io_context& io, DialOrder order, const Secret& secret, const SocketPolicy& policy,
+               std::chrono::milliseconds handshake_limit)
+    : io_(io),
+      timer_(io),
+      order_(std::move(order)),
+      secret_(secret),
+      policy_(policy),
+      handshake_limit_(handshake_limit) {}
+
+void Dialer::start(asio::io_context& io, DialOrder order, const Secret& secret, const SocketPolicy& policy,
+                   std::chrono::milliseconds handshake_limit) {
+  std::shared_ptr<Dialer> self(new Dialer(io, std::move(order), secret, policy, handshake_limit));
+  if (self->order_.candidates.empty()) {
+    return self->finish({self->order_.hello.from,
+                         {},
+                         Status(Code::unavailable,
+                                "it advertises no address that this "
+                                "host could reach",
+                                "choose a common network with RONDEL_NET")});
+  }
+  self->try_next();
+}
+
+void Dialer::try_next() {
+  if (order_.inbox.expired()) return;
+  if (order_.deadline.passed()) return finish({0, {}, Status(Code::timed_out, last_failure_)});
+  if (next_ == order_.candidates.size()) {
+    if (refusals_ == order_.candidates.size()) return finish({0, {}, Status(Code::refused, last_failure_)});
+    return pause();
+  }
+  socket_ = std::make_unique<Greeting::Socket>(io_);
+  timer_.expires_at((Deadline::in(kConnectLimit).or_before(order_.deadline)).when());
+  timer_.async_wait([self = shared_from_this(), socket = socket_.get()](error_code error) {
+    error_code ignored;
+    if (!error && self->socket_.get() == socket) self->socket_->close(ignored);
+  });
+  socket_->async_connect(to_asio(order_.candidates[next_]),
+                         [self = shared_from_this()](error_code error) { self->connected(error); });
+}
+
+void Dialer::connected(error_code error) {
+  timer_.cancel();
+  if (error == asio::error::operation_aborted) {
+    return failed(Code::timed_out, fmt::format("no answer within {} ms", kConnectLimit.count()));
+  }
+  if (error) return failed(Code::unavailable, error.message());
+  error_code ignored;
+  if (socket_->local_endpoint(ignored) == socket_->remote_endpoint(ignored)) {
+    return failed(Code::unavailable, "the connection came back to itself, nobody listens there yet");
+  }
+  apply(policy_, socket_->native_handle());
+  auto handshake = Handshake::initiator(secret_, encode(order_.hello));
+  if (!handshake.ok()) return failed(handshake.code(), handshake.status().text());
+  const auto limit = std::min<std::chrono::nanoseconds>(handshake_limit_, order_.deadline.left());
+  Greeting::start(
+      std::move(*socket_), *std::move(handshake), std::chrono::ceil<std::chrono::milliseconds>(limit),
+      [self = shared_from_this()](Result<Greeting::Socket> outcome) { self->greeted(std::move(outcome)); });
+}
+
+void Dialer::greeted(Result<Greeting::Socket> outcome) {
+  if (!outcome.ok()) return failed(outcome.code(), outcome.status().text());
+  error_code error;
+  UniqueFd socket(outcome->release(error));
+  if (error) return failed(Code::io_error, error.message());
+  finish({0, std::move(socket), Status()});
+}
+
+void Dialer::failed(Code code, const std::string& why) {
+  last_failure_ = fmt::format("connecting to {}: {}", order_.candidates[next_].text(), why);
+  refusals_ += code == Code::refused ? 1 : 0;
+  ++next_;
+  try_next();
+}
+
+void Dialer::pause() {
+  next_ = 0;
+  refusals_ = 0;
+  timer_.expires_at((Deadline::in(pause_).or_before(order_.deadline)).when());
+  pause_ = std::min(pause_ * 2, kLongestPause);
+  timer_.async_wait([self = shared_from_this()](error_code error) {
+    if (!error) self->try_next();
+  });
+}
+
+void Dialer::finish(Arrival arrival) {
+  socket_.reset();
+  arrival.peer = order_.hello.to.rank;
+  if (const auto inbox = order_.inbox.lock()) inbox->push(std::move(arrival));
+}
+
+}  // namespace rondel::tcp

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transports/tcp/readiness.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+namespace rondel::tcp {
+
+Result<Readiness> Readiness::create() {
+  UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) {
+    return system_failure(Code::out_of_resources, "can not create an epoll descriptor", errno,
+                          "raise the limit on open files (ulimit -n)");
+  }
+  return Readiness(std::move(epoll));
+}
+
+void Readiness::watch(int socket, std::uint32_t events, std::uint32_t& watched) {
+  if (events == watched) return;
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = socket;
+  const int operation = watched == 0 ? EPOLL_CTL_ADD : events == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD;
+  ::epoll_ctl(epoll_.get(), operation, socket, &event);
+  watched = events;
+}
+
+void Readiness::wait(std::chrono::nanoseconds at_most) {
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(at_most).count();
+  std::array<epoll_event, 8> ready;
+  ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()),
+               static_cast<int>(std::clamp<long long>(ms, 0, 3'600'000)));
+}
+
+}  // namespace rondel::tcp
