@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which machine this process runs on, for people (host name) and for deciding whether two ranks share a kernel
-// (boot id plus namespaces). Read once at start, any thread.
+// Which machine this process runs on, for people (host name) and for deciding whether two ranks share a
+// kernel (boot id plus namespaces). Read once at start, any thread.
 #pragma once
 
 #include <string>
@@ -8,12 +8,17 @@
 namespace rondel {
 
 struct HostIdentity {
-  std::string name;    ///< host name, for messages only: two hosts may have the same
-  std::string kernel;  ///< equal for two processes exactly when they run under one kernel and network namespace
-  int cores = 1;       ///< cores this process may run on (its affinity mask, cgroup quota rounded up)
+  std::string name;  ///< host name, for messages only: two hosts may have the same
+  std::string
+      kernel;     ///< equal for two processes exactly when they run under one kernel and network namespace
+  int cores = 1;  ///< cores this process may run on (its affinity mask, cgroup quota rounded up)
 };
 
 /// Never fails: what can not be read is left out of the identity.
 HostIdentity this_host();
+
+/// The cores that the process's control groups (versions 1 and 2) allow, quotas rounded up; the largest int
+/// when there is no quota. Paths: /proc/self/cgroup and /sys/fs/cgroup, or a test's.
+int cgroup_cores(const std::string& membership_path, const std::string& mount);
 
 }  // namespace rondel

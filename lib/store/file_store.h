@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Store in a directory that all ranks see (one file per key, written whole and renamed). One thread per object,
-// many processes per directory. A directory that disappears makes calls fail, never hang.
+// A Store in a directory that all ranks see (one file per key, written whole and renamed). One thread per
+// object, many processes per directory. A directory that disappears makes calls fail, never hang.
 #pragma once
 
 #include <memory>

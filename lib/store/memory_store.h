@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Store for the threads of one process. Every Store made from one MemoryStoreData sees the same keys; any thread.
+// A Store for the threads of one process. Every Store made from one MemoryStoreData sees the same keys; any
+// thread.
 #pragma once
 
 #include <memory>

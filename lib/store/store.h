@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The key-value rendezvous through which ranks find one another. Implementations: memory (threads of one process),
-// file (a directory that all ranks see), tcp (client and server). One thread per Store object unless it says more.
+// The key-value rendezvous through which ranks find one another. Implementations: memory (threads of one
+// process), file (a directory that all ranks see), tcp (client and server). One thread per Store object
+// unless it says more.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace rondel {
 
-inline constexpr std::size_t kStoreKeyLimit = 1024;          // bytes
+inline constexpr std::size_t kStoreKeyLimit = 1024;           // bytes
 inline constexpr std::size_t kStoreValueLimit = 1024 * 1024;  // bytes
 
 class Store {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Store of a TcpServer, over one authenticated connection. Retries connecting with back-off until its deadline.
-// One thread at a time.
+// The Store of a TcpServer, over one authenticated connection. Retries connecting with back-off until its
+// deadline. One thread at a time.
 #pragma once
 
 #include <memory>
@@ -13,6 +13,7 @@
 namespace rondel {
 
 /// `address`: "host:port" or "[v6]:port". timed_out or refused say what the last try met.
-Result<std::unique_ptr<Store>> connect_tcp_store(const std::string& address, const Secret& secret, Deadline deadline);
+Result<std::unique_ptr<Store>> connect_tcp_store(const std::string& address, const Secret& secret,
+                                                 Deadline deadline);
 
 }  // namespace rondel

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// TcpServer: the job's meeting point. One thread serves the key-value store and liveness to every rank of the job,
-// on one port, after a mutual handshake under the job secret. Owned by the launcher, or by rank 0 when there is none.
+// TcpServer: the job's meeting point. One thread serves the key-value store and liveness to every rank of the
+// job, on one port, after a mutual handshake under the job secret. Owned by the launcher, or by rank 0 when
+// there is none.
 #pragma once
 
 #include <chrono>

@@ -6,14 +6,13 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
 
 #include "lib/unique_fd.h"
 #include "lib/wire.h"
+#include "tests/lib/temporary_directory.h"
 
 namespace rondel {
 namespace {
@@ -267,18 +266,9 @@ TEST_CASE("a payload over the limit is the caller's mistake") {
   CHECK(Handshake::initiator(secret, Bytes(4000)).ok());
 }
 
-struct Directory {
-  std::string path;
-  Directory() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "rondel-auth-XXXXXX").string();
-    path = ::mkdtemp(pattern.data());
-  }
-  ~Directory() { std::filesystem::remove_all(path); }
-};
-
 TEST_CASE("a secret file that others can read is refused with the command to run") {
-  const Directory directory;
-  const std::string path = directory.path + "/secret";
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path() + "/secret";
   std::ofstream(path) << "000102030405060708090a0b0c0d0e0f101112131415161718191A1B1C1D1E1F\n";
   for (const unsigned mode : {0644U, 0640U, 0604U, 0620U}) {
     REQUIRE(::chmod(path.c_str(), mode) == 0);
@@ -293,8 +283,8 @@ TEST_CASE("a secret file that others can read is refused with the command to run
     CHECK(secret->bytes()[0] == std::byte{0});
     CHECK(secret->bytes()[31] == std::byte{0x1f});
   }
-  CHECK(Secret::from_file(directory.path).code() == Code::invalid_argument);
-  CHECK(Secret::from_file(directory.path + "/none").code() == Code::unavailable);
+  CHECK(Secret::from_file(directory.path()).code() == Code::invalid_argument);
+  CHECK(Secret::from_file(directory.path() + "/none").code() == Code::unavailable);
 }
 
 TEST_CASE("a descriptor gives a secret raw or in hexadecimal, in pieces, and is closed") {
@@ -302,11 +292,13 @@ TEST_CASE("a descriptor gives a secret raw or in hexadecimal, in pieces, and is 
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   UniqueFd writer(ends[1]);
-  std::thread feeder([&writer, &secret] {
-    for (const std::byte& byte : secret.bytes()) REQUIRE(::write(writer.get(), &byte, 1) == 1);
+  ssize_t written = 0;
+  std::thread feeder([&writer, &secret, &written] {
+    for (const std::byte& byte : secret.bytes()) written += ::write(writer.get(), &byte, 1);
   });
   const auto read = Secret::from_descriptor(ends[0]);  // the writer stays open: 32 raw bytes are enough
   feeder.join();
+  REQUIRE(written == 32);
   REQUIRE(read.ok());
   CHECK(std::equal(read->bytes().begin(), read->bytes().end(), secret.bytes().begin()));
   CHECK(::fcntl(ends[0], F_GETFD) == -1);
