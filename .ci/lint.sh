@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Format and lint steps of check. Sourced after setup.sh and report.sh.
+
+source_files() {  # tracked and new C and C++ files, or all of them where there is no git
+  if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+    git ls-files -z --cached --others --exclude-standard -- '*.cc' '*.h' '*.c' | xargs -0 -r ls -d 2>/dev/null || true
+  else
+    find lib transports ring fusion launcher bindings tests bench docs -name '*.cc' -o -name '*.h' -o -name '*.c' 2>/dev/null
+  fi
+}
+
+check_format() {
+  if ! command -v clang-format-14 >/dev/null; then
+    skip "clang-format" "clang-format-14 is not installed"
+    return 0
+  fi
+  local files
+  mapfile -t files < <(source_files)
+  step "clang-format of ${#files[@]} files" clang-format-14 --dry-run -Werror "${files[@]}" ||
+    echo "  fix: clang-format-14 -i on the files above"
+}
+
+# tidy FOLDER FILE...: clang-tidy on those that FOLDER compiles, two at a time.
+tidy() {
+  local folder=$1 file compiled=()
+  shift
+  for file in "$@"; do
+    if grep -qE "\"file\": \"(\.\./)?$file\"" "$folder/compile_commands.json"; then compiled+=("$file"); fi
+  done
+  [ ${#compiled[@]} -gt 0 ] || return 0
+  printf '%s\0' "${compiled[@]}" | xargs -0 -P "$(nproc)" -n 1 clang-tidy-14 --quiet -p "$folder"
+}
+
+# The quick form: what differs from the main branch, and the newest commit; at most eight files.
+lint_changed() {
+  if ! command -v clang-tidy-14 >/dev/null; then
+    skip "clang-tidy" "clang-tidy-14 is not installed"
+    return 0
+  fi
+  local files base
+  base=$(git merge-base HEAD origin/main 2>/dev/null || git merge-base HEAD main 2>/dev/null || true)
+  [ -n "$base" ] && [ "$base" != "$(git rev-parse HEAD 2>/dev/null)" ] || base=HEAD~1
+  mapfile -t files < <({ git diff --name-only --diff-filter=d "$base" -- '*.cc' 2>/dev/null || true; } | head -n 8)
+  if [ ${#files[@]} -eq 0 ]; then
+    echo "clang-tidy: no changed source file (./check --full looks at all)"
+    return 0
+  fi
+  step "clang-tidy of ${#files[@]} changed files" tidy build "${files[@]}" || true
+}
+
+lint_everything() {  # lint_everything FOLDER
+  if ! command -v clang-tidy-14 >/dev/null; then
+    skip "clang-tidy" "clang-tidy-14 is not installed"
+    return 0
+  fi
+  local files
+  mapfile -t files < <(source_files | grep '\.cc$')
+  step "clang-tidy of all sources" tidy "$1" "${files[@]}" || true
+}

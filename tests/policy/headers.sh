@@ -1,0 +1,40 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Compiles each header of the tree alone: headers.sh ROOT COMPILER... First shows that it can fail, on a header that
+# lacks an include.
+set -eu
+root=$1
+shift
+
+compile_alone() {  # compile_alone FOLDER HEADER_LIST COMPILER...: prints the headers that do not stand alone
+  folder=$1
+  list=$2
+  shift 2
+  export folder
+  # shellcheck disable=SC2016
+  xargs -P "$(nproc)" -I HEADER sh -c '
+    header=$1
+    shift
+    "$@" -std=c++20 -Wall -Wextra -fsyntax-only -I "$folder" -include "$header" -x c++ /dev/null ||
+      echo "not self-contained: $header"' alone HEADER "$@" <"$list"
+}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+printf '#pragma once\n#include <vector>\ninline std::vector<int> f() { return {}; }\n' >"$work/good.h"
+printf '#pragma once\ninline std::vector<int> f() { return {}; }\n' >"$work/bad.h"
+printf 'good.h\nbad.h\n' >"$work/list"
+if [ "$(compile_alone "$work" "$work/list" "$@" 2>/dev/null)" != "not self-contained: bad.h" ]; then
+  echo "self-test failed: the header without its include was not found, or the good one was refused"
+  exit 1
+fi
+
+cd "$root"
+for top in lib transports ring fusion launcher bindings tests bench; do
+  [ ! -d "$top" ] || find "$top" -name '*.h'
+done >"$work/list"
+[ "$(wc -l <"$work/list")" -gt 10 ] || { echo "found no headers under $root"; exit 1; }
+compile_alone "$root" "$work/list" "$@" >"$work/found"
+cat "$work/found"
+echo "$(wc -l <"$work/list") headers compiled alone"
+[ ! -s "$work/found" ]
