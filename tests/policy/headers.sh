@@ -15,7 +15,7 @@ compile_alone() {  # compile_alone FOLDER HEADER_LIST COMPILER...: prints the he
   xargs -P "$(nproc)" -I HEADER sh -c '
     header=$1
     shift
-    "$@" -std=c++20 -Wall -Wextra -fsyntax-only -I "$folder" -include "$header" -x c++ /dev/null ||
+    "$@" -std=c++20 -Wall -Wextra -fsyntax-only -I "$folder" -I "$folder/bindings/c/include" -include "$header" -x c++ /dev/null ||
       echo "not self-contained: $header"' alone HEADER "$@" <"$list"
 }
 

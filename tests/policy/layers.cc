@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/policy/layers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <regex>
 #include <set>
@@ -88,13 +90,13 @@ std::vector<std::string> backend_name_findings(const File& file, const std::vect
   if (!is_source(file) || folder == "tests" || folder == "docs" || folder == "bench" ||
       file.path == "transports/registry.cc" || !backend_of(file.path).empty())
     return findings;
+  const std::vector<std::string> code = code_of(file, Strings::keep);
   for (const std::string& backend : backends) {
     // its namespace (not Asio's ip::tcp), or its name as a string of its own
     const std::regex named("(^|[^:\\w]|rondel::)" + backend + "::|\"" + backend + "\"");
-    for (std::size_t i = 0; i < file.lines.size(); ++i)
-      if (std::regex_search(file.lines[i], named))
-        findings.push_back(
-            finding(file, i, "names the backend " + backend + "; only transports/registry.cc may"));
+    const std::string what = fmt::format("names the backend {}; only transports/registry.cc may", backend);
+    for (std::size_t i = 0; i < code.size(); ++i)
+      if (std::regex_search(code[i], named)) findings.push_back(finding(file, i, what));
   }
   return findings;
 }

@@ -74,6 +74,7 @@ TEST_CASE("samples: a backend named outside the registry is found", "[samples]")
   CHECK(count("bindings/c/a.cc", "rondel::tcp::Transport t;\n") == 1);
   CHECK(count("bindings/c/a.cc", "auto t = tcp::make_transport();\n") == 1);
   CHECK(count("lib/a.cc", "boost::asio::ip::tcp::socket s; // tcp://host:port\n") == 0);
+  CHECK(count("bindings/c/include/rondel.h", "/* for example\n * \"tcp\" */\n") == 0);
   CHECK(count("transports/registry.cc", "tcp::make_transport();\n") == 0);
   CHECK(count("transports/tcp/transport.cc", "return \"tcp\";\n") == 0);
 }

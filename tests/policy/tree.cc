@@ -26,6 +26,8 @@ void read_file(const fs::path& root, const fs::path& path, std::vector<File>& fi
 // Goes through a source line by line; remembers whether it is inside a block comment.
 class CodeReader {
  public:
+  explicit CodeReader(Strings strings) : strings_(strings) {}
+
   std::string read(std::string_view line) {
     std::string code;
     quote_ = 0;
@@ -34,7 +36,7 @@ class CodeReader {
       if (in_comment_) {
         if (two == "*/") ++i, in_comment_ = false;
       } else if (quote_ != 0) {
-        i += read_quoted(line[i], code);
+        i += read_quoted(line.substr(i, 2), code);
       } else if (two == "//") {
         break;
       } else if (two == "/*") {
@@ -50,13 +52,18 @@ class CodeReader {
 
  private:
   // Returns how many further characters it took: one behind a backslash.
-  std::size_t read_quoted(char c, std::string& code) {
-    const bool ends = c == quote_;
-    code += ends ? c : ' ';
-    if (ends) quote_ = 0;
-    return c == '\\' ? 1 : 0;
+  std::size_t read_quoted(std::string_view two, std::string& code) {
+    const bool escape = two[0] == '\\' && two.size() == 2;
+    if (two[0] == quote_) quote_ = 0;
+    if (strings_ == Strings::keep || quote_ == 0) {
+      code += two.substr(0, escape ? 2 : 1);
+    } else {
+      code += ' ';
+    }
+    return escape ? 1 : 0;
   }
 
+  const Strings strings_;
   bool in_comment_ = false;
   char quote_ = 0;
 };
@@ -100,9 +107,9 @@ std::string_view top_folder(std::string_view path) {
   return slash == std::string_view::npos ? std::string_view() : path.substr(0, slash);
 }
 
-std::vector<std::string> code_of(const File& file) {
+std::vector<std::string> code_of(const File& file, Strings strings) {
   std::vector<std::string> code;
-  CodeReader reader;
+  CodeReader reader(strings);
   for (const std::string& line : file.lines) code.push_back(reader.read(line));
   return code;
 }

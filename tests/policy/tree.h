@@ -29,7 +29,8 @@ bool has_suffix(std::string_view path, std::string_view suffix);
 bool is_source(const File& file);
 /// "lib" of "lib/store/store.h"; empty for a file of the top level.
 std::string_view top_folder(std::string_view path);
-/// The lines of a source without comments, and with the inside of string literals blanked.
-std::vector<std::string> code_of(const File& file);
+enum class Strings { blank, keep };
+/// The lines of a source without comments, and with the inside of string literals blanked or kept.
+std::vector<std::string> code_of(const File& file, Strings strings = Strings::blank);
 
 }  // namespace rondel::policy
