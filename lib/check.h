@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// check(): a broken invariant ends the process with the place and the sentence. For bugs of ours only, never for
-// input, network or hardware. Any thread.
+// check(): a broken invariant ends the process with the place and the sentence. For bugs of ours only, never
+// for input, network or hardware. Any thread.
 #pragma once
 
 #include <cstdio>

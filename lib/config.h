@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every RONDEL_* option in one table: name, unit, default, text. The only caller of getenv in the project. The table
-// also makes `rondelrun --help-config` and the man page. Read once at start; a value, any thread.
+// Every RONDEL_* option in one table: name, unit, default, text. The only caller of getenv in the project.
+// The table also makes `rondelrun --help-config` and the man page. Read once at start; a value, any thread.
 #pragma once
 
 #include <chrono>
@@ -20,36 +20,39 @@ namespace rondel {
 
 struct Config {
   // who am I; set by the launcher
-  std::optional<Rank> rank;                 // RONDEL_RANK        (else RANK)
-  std::optional<Rank> size;                 // RONDEL_SIZE        (else WORLD_SIZE)
-  std::optional<Rank> local_rank;           // RONDEL_LOCAL_RANK  (else LOCAL_RANK)
-  std::optional<Rank> local_size;           // RONDEL_LOCAL_SIZE  (else LOCAL_WORLD_SIZE)
-  std::string store;                        // RONDEL_STORE: tcp://host:port or file:///directory
-  std::string job;                          // RONDEL_JOB: names the job in logs and store keys
-  std::optional<int> secret_fd;             // RONDEL_SECRET_FD
-  std::string secret_file;                  // RONDEL_SECRET_FILE
+  std::optional<Rank> rank;        // RONDEL_RANK        (else RANK)
+  std::optional<Rank> size;        // RONDEL_SIZE        (else WORLD_SIZE)
+  std::optional<Rank> local_rank;  // RONDEL_LOCAL_RANK  (else LOCAL_RANK)
+  std::optional<Rank> local_size;  // RONDEL_LOCAL_SIZE  (else LOCAL_WORLD_SIZE)
+  std::string store;               // RONDEL_STORE: tcp://host:port or file:///directory
+  std::string job;                 // RONDEL_JOB: names the job in logs and store keys
+  std::optional<int> secret_fd;    // RONDEL_SECRET_FD
+  std::string secret_file;         // RONDEL_SECRET_FILE
 
   // choices
-  std::string transport;                    // RONDEL_TRANSPORT: empty = best that all ranks share
-  std::string algorithm;                    // RONDEL_ALGORITHM: ring, circulant, one_shot, recursive_doubling
-  std::size_t segment_bytes = 0;            // RONDEL_SEGMENT_BYTES: 0 = the transport's preference
-  std::string net;                          // RONDEL_NET: names, CIDRs, ^exclude, comma separated
-  std::string port_range;                   // RONDEL_PORTS: "first-last" for listeners; empty = kernel's choice
-  std::string tcp_congestion = "auto";      // RONDEL_TCP_CONGESTION: auto, system, or a name
-  std::chrono::microseconds spin{50};       // RONDEL_SPIN_US: polling before blocking
-  bool encrypt = false;                     // RONDEL_ENCRYPT
+  std::string transport;                // RONDEL_TRANSPORT: empty = best that all ranks share
+  std::string algorithm;                // RONDEL_ALGORITHM: ring, circulant, one_shot, recursive_doubling
+  std::size_t segment_bytes = 0;        // RONDEL_SEGMENT_BYTES: 0 = the transport's preference
+  std::string net;                      // RONDEL_NET: names, CIDRs, ^exclude, comma separated
+  std::string port_range;               // RONDEL_PORTS: "first-last" for listeners; empty = kernel's choice
+  std::string tcp_congestion = "auto";  // RONDEL_TCP_CONGESTION: auto, system, or a name
+  std::chrono::microseconds spin{50};   // RONDEL_SPIN_US: polling before blocking
+  bool encrypt = false;                 // RONDEL_ENCRYPT
 
   // limits
-  std::chrono::milliseconds timeout{300'000};           // RONDEL_TIMEOUT_S: each operation (decimals allowed)
-  std::chrono::milliseconds start_timeout{60'000};      // RONDEL_START_TIMEOUT_S: finding and connecting all ranks
-  std::chrono::milliseconds handshake_timeout{5'000};   // RONDEL_HANDSHAKE_TIMEOUT_S: a stranger's time on a socket
-  std::chrono::milliseconds silence_timeout{10'000};    // RONDEL_SILENCE_TIMEOUT_S: TCP_USER_TIMEOUT, keep-alive
+  std::chrono::milliseconds timeout{300'000};  // RONDEL_TIMEOUT_S: each operation (decimals allowed)
+  std::chrono::milliseconds start_timeout{
+      60'000};  // RONDEL_START_TIMEOUT_S: finding and connecting all ranks
+  std::chrono::milliseconds handshake_timeout{
+      5'000};  // RONDEL_HANDSHAKE_TIMEOUT_S: a stranger's time on a socket
+  std::chrono::milliseconds silence_timeout{
+      10'000};  // RONDEL_SILENCE_TIMEOUT_S: TCP_USER_TIMEOUT, keep-alive
 
   // seeing
-  LogLevel log_level = LogLevel::warn;      // RONDEL_LOG: trace, debug, info, warn, error, off
+  LogLevel log_level = LogLevel::warn;  // RONDEL_LOG: trace, debug, info, warn, error, off
 
-  /// Reads the process environment. invalid_argument names the variable, the value found and what was expected; rank
-  /// without size (or the reverse), or a rank outside the size, is such an error too.
+  /// Reads the process environment. invalid_argument names the variable, the value found and what was
+  /// expected; rank without size (or the reverse), or a rank outside the size, is such an error too.
   static Result<Config> from_environment();
   /// The same from any lookup (name -> value or null), for tests.
   static Result<Config> from_lookup(const std::function<const char*(const char*)>& lookup);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deadline: the point in time after which a wait gives up. Every wait in the project takes one. A value, any thread.
+// Deadline: the point in time after which a wait gives up. Every wait in the project takes one. A value, any
+// thread.
 #pragma once
 
 #include <algorithm>

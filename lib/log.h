@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One log for the process: levels, and a sink that goes to stderr (spdlog behind it). Any thread. Logged once, where
-// a failure is decided; callers that pass a Status on stay silent. Never give it a secret.
+// One log for the process: levels, and a sink that goes to stderr (spdlog behind it). Any thread. Logged
+// once, where a failure is decided; callers that pass a Status on stay silent. Never give it a secret.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kind of memory a buffer is in, and the stream that orders work on it. Plain data, any thread; owns nothing.
+// What kind of memory a buffer is in, and the stream that orders work on it. Plain data, any thread; owns
+// nothing.
 #pragma once
 
 #include <cstddef>

@@ -14,8 +14,8 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// Part `index` of `total` elements cut into `parts` contiguous parts whose sizes differ by at most one, the larger
-/// ones first. `parts` > 0, `index` < `parts`. Parts beyond `total` are empty.
+/// Part `index` of `total` elements cut into `parts` contiguous parts whose sizes differ by at most one, the
+/// larger ones first. `parts` > 0, `index` < `parts`. Parts beyond `total` are empty.
 constexpr Range part_of(std::uint64_t total, std::uint64_t parts, std::uint64_t index) {
   const std::uint64_t base = total / parts;
   const std::uint64_t larger = total % parts;

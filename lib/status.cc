@@ -10,8 +10,9 @@ namespace rondel {
 
 std::string_view name_of(Code code) {
   constexpr std::array<std::string_view, kCodeCount> kNames{
-      "ok",        "invalid argument", "unsupported", "unavailable", "out of resources", "timed out", "peer lost",
-      "peer left", "mismatch",         "refused",     "aborted",     "input/output error", "internal error"};
+      "ok",        "invalid argument",   "unsupported",   "unavailable", "out of resources",
+      "timed out", "peer lost",          "peer left",     "mismatch",    "refused",
+      "aborted",   "input/output error", "internal error"};
   const auto index = static_cast<std::size_t>(code);
   return index < kNames.size() ? kNames[index] : "unknown code";
 }
@@ -56,7 +57,8 @@ Status Status::with(std::string_view context) && {
 }
 
 Status system_failure(Code code, std::string_view what, int error_number, std::string hint) {
-  return Status(code, fmt::format("{}: {}", what, std::system_category().message(error_number)), std::move(hint));
+  return Status(code, fmt::format("{}: {}", what, std::system_category().message(error_number)),
+                std::move(hint));
 }
 
 }  // namespace rondel

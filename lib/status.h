@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Status and Result: how every function of ours reports failure. A success is a null pointer; a failure carries a
-// code for programs and a Failure with the sentence for people. Values, any thread; never thrown, never logged here.
+// Status and Result: how every function of ours reports failure. A success is a null pointer; a failure
+// carries a code for programs and a Failure with the sentence for people. Values, any thread; never thrown,
+// never logged here.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +17,19 @@ namespace rondel {
 
 /// What went wrong, and what a caller can do about it.
 enum class Code : std::uint8_t {
-  ok,                 ///< nothing went wrong
-  invalid_argument,   ///< the call itself is wrong; fix the argument, nothing was started
-  unsupported,        ///< this build or machine cannot do it; the text says what can
-  unavailable,        ///< a resource that should be there is not (file, address, store key); retry may help
-  out_of_resources,   ///< memory, descriptors or another limit ran out; the text names the limit
-  timed_out,          ///< a deadline passed; the text says who was being waited for
-  peer_lost,          ///< another rank died or its connection broke; the communicator is unusable, restart the job
-  peer_left,          ///< another rank finished or destroyed its communicator while it was still needed
-  mismatch,           ///< ranks called different operations or shapes; a bug in the calling program
-  refused,            ///< authentication, version or settings differ; the text shows both sides
-  aborted,            ///< somebody called abort
-  io_error,           ///< the operating system failed a call; the text has its words
-  internal,           ///< a bug in Rondel; please report it with the text
+  ok,                ///< nothing went wrong
+  invalid_argument,  ///< the call itself is wrong; fix the argument, nothing was started
+  unsupported,       ///< this build or machine cannot do it; the text says what can
+  unavailable,       ///< a resource that should be there is not (file, address, store key); retry may help
+  out_of_resources,  ///< memory, descriptors or another limit ran out; the text names the limit
+  timed_out,         ///< a deadline passed; the text says who was being waited for
+  peer_lost,  ///< another rank died or its connection broke; the communicator is unusable, restart the job
+  peer_left,  ///< another rank finished or destroyed its communicator while it was still needed
+  mismatch,   ///< ranks called different operations or shapes; a bug in the calling program
+  refused,    ///< authentication, version or settings differ; the text shows both sides
+  aborted,    ///< somebody called abort
+  io_error,   ///< the operating system failed a call; the text has its words
+  internal,   ///< a bug in Rondel; please report it with the text
 };
 inline constexpr std::size_t kCodeCount = 13;
 
@@ -80,8 +81,10 @@ Status system_failure(Code code, std::string_view what, int error_number, std::s
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}       // NOLINT(google-explicit-constructor)
-  Result(Status status) : state_(std::in_place_index<1>, std::move(status)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(Status status)
+      : state_(std::in_place_index<1>, std::move(status)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return state_.index() == 0; }
   T& value() & { return std::get<0>(state_); }
@@ -118,10 +121,9 @@ Status take_status(const Result<T>& result) {
 }  // namespace rondel
 
 /// Returns from the enclosing function when `expression` (a Status or Result) failed. A full statement, only.
-#define RONDEL_TRY(expression)                                                          \
-  do {                                                                                  \
-    auto&& rondel_try_outcome = (expression);                                           \
-    if (!rondel_try_outcome.ok())                                                       \
-      return ::rondel::detail::take_status(                                             \
-          std::forward<decltype(rondel_try_outcome)>(rondel_try_outcome));              \
+#define RONDEL_TRY(expression)                                                                              \
+  do {                                                                                                      \
+    auto&& rondel_try_outcome = (expression);                                                               \
+    if (!rondel_try_outcome.ok())                                                                           \
+      return ::rondel::detail::take_status(std::forward<decltype(rondel_try_outcome)>(rondel_try_outcome)); \
   } while (false)

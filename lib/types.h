@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words every other file speaks: ranks, element types and reduction operators, with their sizes, names and
-// which of them go together. Plain data, any thread; knows nothing of buffers, peers or algorithms.
+// The words every other file speaks: ranks, element types and reduction operators, with their sizes, names
+// and which of them go together. Plain data, any thread; knows nothing of buffers, peers or algorithms.
 #pragma once
 
 #include <array>
@@ -15,7 +15,16 @@ using Rank = std::int32_t;
 inline constexpr Rank kNoRank = -1;
 
 enum class DataType : std::uint8_t {
-  int8, uint8, int16, int32, int64, float16, bfloat16, float32, float64, boolean
+  int8,
+  uint8,
+  int16,
+  int32,
+  int64,
+  float16,
+  bfloat16,
+  float32,
+  float64,
+  boolean
 };
 inline constexpr std::size_t kDataTypeCount = 10;
 

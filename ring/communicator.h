@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicator: a group of ranks that run collectives together, in the same order on each. Runs them on the caller's
-// thread; starts no thread of its own. One thread at a time per communicator, several communicators at once are fine;
-// abort() and failed() may be called from any thread.
+// Communicator: a group of ranks that run collectives together, in the same order on each. Runs them on the
+// caller's thread; starts no thread of its own. One thread at a time per communicator, several communicators
+// at once are fine; abort() and failed() may be called from any thread.
 #pragma once
 
 #include <atomic>
@@ -30,12 +30,12 @@ struct Job {
 struct CommunicatorOptions {
   Rank rank = 0;
   Rank size = 1;
-  std::string name = "world";                            // equal on all ranks, unique in the job; names store keys
-  std::string transport;                                 // RONDEL_TRANSPORT; empty: the best that all ranks share
-  std::string algorithm;                                 // RONDEL_ALGORITHM; empty: by measured cost
-  std::size_t segment_bytes = 0;                         // RONDEL_SEGMENT_BYTES; 0: the endpoint's preference
-  std::chrono::nanoseconds timeout{std::chrono::minutes(5)};          // each operation
-  std::chrono::nanoseconds start_timeout{std::chrono::seconds(60)};   // creation, first connections
+  std::string name = "world";     // equal on all ranks, unique in the job; names store keys
+  std::string transport;          // RONDEL_TRANSPORT; empty: the best that all ranks share
+  std::string algorithm;          // RONDEL_ALGORITHM; empty: by measured cost
+  std::size_t segment_bytes = 0;  // RONDEL_SEGMENT_BYTES; 0: the endpoint's preference
+  std::chrono::nanoseconds timeout{std::chrono::minutes(5)};         // each operation
+  std::chrono::nanoseconds start_timeout{std::chrono::seconds(60)};  // creation, first connections
 };
 
 /// One started operation. Stays valid until it is done or its communicator is destroyed.
@@ -44,8 +44,9 @@ using OperationId = std::uint64_t;
 
 class Communicator {
  public:
-  /// Collective over all ranks of the job's store that use the same `name`. Exchanges addresses and host identities,
-  /// picks the transport, checks that versions and settings agree, measures latency and bandwidth for `tuning`.
+  /// Collective over all ranks of the job's store that use the same `name`. Exchanges addresses and host
+  /// identities, picks the transport, checks that versions and settings agree, measures latency and bandwidth
+  /// for `tuning`.
   static Result<std::unique_ptr<Communicator>> create(std::shared_ptr<Job> job, CommunicatorOptions options);
   ~Communicator();  // leaves: peers that still need this rank get peer_left
   Communicator(const Communicator&) = delete;
@@ -56,29 +57,32 @@ class Communicator {
   std::string_view transport_name() const;
   const std::string& host_of(Rank rank) const;
 
-  /// Runs the operation to its end on this thread. After a failure the communicator is poisoned and every later call
-  /// returns that same failure (invalid_argument and unsupported excepted: those start nothing and poison nothing).
+  /// Runs the operation to its end on this thread. After a failure the communicator is poisoned and every
+  /// later call returns that same failure (invalid_argument and unsupported excepted: those start nothing and
+  /// poison nothing).
   Status run(const CollectiveRequest& request);
 
-  /// Starts an operation; collectives of one communicator run one after another in the order of their starts, sends
-  /// and receives run beside them. Never waits for peers.
+  /// Starts an operation; collectives of one communicator run one after another in the order of their starts,
+  /// sends and receives run beside them. Never waits for peers.
   Result<OperationId> start(const CollectiveRequest& request);
   /// Moves everything that was started; waits up to `may_block_for` when nothing moves.
   Status progress(std::chrono::nanoseconds may_block_for);
   /// Done or failed. Does not progress.
   bool done(OperationId operation) const;
-  /// Waits for one operation until it ends, its timeout or `deadline`; then forgets it. timed_out by `deadline` alone
-  /// leaves the operation running.
+  /// Waits for one operation until it ends, its timeout or `deadline`; then forgets it. timed_out by
+  /// `deadline` alone leaves the operation running.
   Status wait(OperationId operation, Deadline deadline);
   /// A descriptor that turns readable when progress() may have something to do; armed anew by each call.
   Result<int> wait_descriptor();
 
-  /// Any thread, returns within a second: all operations of this communicator end with `aborted` on every rank.
+  /// Any thread, returns within a second: all operations of this communicator end with `aborted` on every
+  /// rank.
   void abort(std::string_view why);
   /// The failure that poisoned this communicator; ok() while healthy. Any thread.
   Status failure() const;
 
-  /// Collective. Ranks with equal colour form a new communicator, ordered by (key, rank); colour < 0: none (null).
+  /// Collective. Ranks with equal colour form a new communicator, ordered by (key, rank); colour < 0: none
+  /// (null).
   Result<std::unique_ptr<Communicator>> split(std::int32_t colour, std::int32_t key);
   Result<std::unique_ptr<Communicator>> duplicate();
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CollectiveRequest: one call of one collective, as data. The buffers belong to the caller until the operation ends.
-// Plain data; knows nothing of how it will be run.
+// CollectiveRequest: one call of one collective, as data. The buffers belong to the caller until the
+// operation ends. Plain data; knows nothing of how it will be run.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,17 @@ enum class CollectiveKind : std::uint8_t {
   scatter,         // root: input[sum of counts]; output[counts[rank]]
   all_to_all,      // output = concatenation over peers p of what p's input holds for this rank
   barrier,
-  send,            // input[count] to `root`
-  recv             // output[count] from `root`
+  send,  // input[count] to `root`
+  recv   // output[count] from `root`
 };
 
 std::string_view name_of(CollectiveKind kind);
 
-/// Counts are elements. `counts`, where used, has one entry per rank and is the same on every rank (all_gather,
-/// reduce_scatter, gather, scatter); for all_to_all `counts` is what this rank sends to each and `receive_counts` what
-/// it receives from each. Empty counts: every rank has `count`.
-/// In place: all_reduce, broadcast, reduce: output == input. reduce_scatter: output == input + own offset.
-/// all_gather: input == output + own offset. gather and scatter at the root likewise. all_to_all: never.
+/// Counts are elements. `counts`, where used, has one entry per rank and is the same on every rank
+/// (all_gather, reduce_scatter, gather, scatter); for all_to_all `counts` is what this rank sends to each and
+/// `receive_counts` what it receives from each. Empty counts: every rank has `count`. In place: all_reduce,
+/// broadcast, reduce: output == input. reduce_scatter: output == input + own offset. all_gather: input ==
+/// output + own offset. gather and scatter at the root likewise. all_to_all: never.
 struct CollectiveRequest {
   CollectiveKind kind = CollectiveKind::barrier;
   const void* input = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The explicit list of the backends that this build holds; registry.cc is the only file that names them. Pure except
-// for what the backends' probes look at. Any thread.
+// The explicit list of the backends that this build holds; registry.cc is the only file that names them. Pure
+// except for what the backends' probes look at. Any thread.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,8 @@
 
 namespace rondel {
 
-/// Opens the door to every backend built in, in order of preference. `secret` authenticates their connections.
+/// Opens the door to every backend built in, in order of preference. `secret` authenticates their
+/// connections.
 std::vector<std::unique_ptr<Transport>> make_transports(const Config& config, const Secret& secret);
 
 /// One line for each backend that Rondel knows: built or not, usable or why not. For --check-build.

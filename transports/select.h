@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pure choice of the transport that all ranks share, from what each rank's probes said. No input or output, any
-// thread.
+// Pure choice of the transport that all ranks share, from what each rank's probes said. No input or output,
+// any thread.
 #pragma once
 
 #include <span>
@@ -23,9 +23,9 @@ using Offers = std::vector<Offer>;
 Bytes encode(const Offers& offers);
 Result<Offers> decode_offers(std::span<const std::byte> bytes);
 
-/// The fastest transport (bytes_per_second of its slowest rank; ties: name) that every rank can use in one common
-/// domain; `wanted`, when not empty, is the only candidate. unavailable says for every candidate which rank (and
-/// host) can not use it and why.
+/// The fastest transport (bytes_per_second of its slowest rank; ties: name) that every rank can use in one
+/// common domain; `wanted`, when not empty, is the only candidate. unavailable says for every candidate which
+/// rank (and host) can not use it and why.
 Result<std::string> select_transport(std::span<const Offers> by_rank, std::span<const std::string> hosts,
                                      std::string_view wanted);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transport: a way of moving bytes that this build knows: whether it can be used here, and the door to it. Availability
-// is data, never an exception at first use. Objects live as long as any endpoint they opened; driver thread only.
+// Transport: a way of moving bytes that this build knows: whether it can be used here, and the door to it.
+// Availability is data, never an exception at first use. Objects live as long as any endpoint they opened;
+// driver thread only.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +19,20 @@ namespace rondel {
 
 struct Probe {
   bool usable = false;
-  std::string why_not;                   ///< one sentence when not usable, with the fix in it
-  std::string domain;                    ///< endpoints connect exactly when their domains are equal
-  std::uint64_t bytes_per_second = 0;    ///< rough expectation, for choosing between transports
+  std::string why_not;                 ///< one sentence when not usable, with the fix in it
+  std::string domain;                  ///< endpoints connect exactly when their domains are equal
+  std::uint64_t bytes_per_second = 0;  ///< rough expectation, for choosing between transports
 };
 
 struct EndpointOptions {
   Rank rank = 0;
   Rank size = 1;
-  std::uint64_t context = 0;             ///< names the communicator; equal on all of its ranks, unique in the job
-  std::uint16_t channel = 0;             ///< tells the endpoints of one communicator apart (data, point-to-point, ...)
-  std::string description;               ///< "rank 3 of 8"; for error texts
-  std::vector<std::string> hosts;        ///< host name by rank; for error texts
-  bool oversubscribed = false;           ///< more ranks than cores on this host: yield rather than spin
-  bool single_host = false;              ///< all ranks run under one kernel and network namespace
+  std::uint64_t context = 0;  ///< names the communicator; equal on all of its ranks, unique in the job
+  std::uint16_t channel = 0;  ///< tells the endpoints of one communicator apart (data, point-to-point, ...)
+  std::string description;    ///< "rank 3 of 8"; for error texts
+  std::vector<std::string> hosts;  ///< host name by rank; for error texts
+  bool oversubscribed = false;     ///< more ranks than cores on this host: yield rather than spin
+  bool single_host = false;        ///< all ranks run under one kernel and network namespace
 };
 
 class Transport {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an endpoint is asked to do, as plain data: move these bytes to or from that peer, and fold them if asked. The
-// caller owns everything a Work points to, from post to finish. Driver thread only.
+// What an endpoint is asked to do, as plain data: move these bytes to or from that peer, and fold them if
+// asked. The caller owns everything a Work points to, from post to finish. Driver thread only.
 #pragma once
 
 #include <cstddef>
@@ -68,8 +68,9 @@ class Completion {
   Code code_ = Code::ok;
 };
 
-/// Rides with a work so that both ends can tell whether they mean the same one; compared whole, never interpreted by
-/// an endpoint. Two ranks that pair works with different labels get Code::mismatch and both labels.
+/// Rides with a work so that both ends can tell whether they mean the same one; compared whole, never
+/// interpreted by an endpoint. Two ranks that pair works with different labels get Code::mismatch and both
+/// labels.
 struct Label {
   std::uint64_t words[2] = {0, 0};
   bool operator==(const Label&) const = default;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Member: one process's side of liveness. Owns a thread that keeps the connection to the job's server, beats once a
-// second, and receives incidents, so that a rank is known to live while its driver computes. Public calls: any thread,
-// never block longer than their deadline.
+// Member: one process's side of liveness. Owns a thread that keeps the connection to the job's server, beats
+// once a second, and receives incidents, so that a rank is known to live while its driver computes. Public
+// calls: any thread, never block longer than their deadline.
 #pragma once
 
 #include <atomic>
@@ -48,13 +48,14 @@ class Watch {
 class Member {
  public:
   /// Connects to the job server at `address` ("host:port", "[v6]:port") and authenticates, within `deadline`.
-  static Result<std::unique_ptr<Member>> connect(const std::string& address, const Secret& secret, Deadline deadline);
+  static Result<std::unique_ptr<Member>> connect(const std::string& address, const Secret& secret,
+                                                 Deadline deadline);
   ~Member();
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
-  /// Registers rank `rank` of `size` of a communicator. Returns the watch that incidents will be raised on. When the
-  /// server is lost, every watch is raised with peer_lost naming the server.
+  /// Registers rank `rank` of `size` of a communicator. Returns the watch that incidents will be raised on.
+  /// When the server is lost, every watch is raised with peer_lost naming the server.
   std::shared_ptr<Watch> join(Context context, Rank rank, Rank size, const std::string& host);
   /// Says goodbye for one communicator: its death is no incident from now on.
   void leave(const std::shared_ptr<Watch>& watch);

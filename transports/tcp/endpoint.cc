@@ -219,7 +219,8 @@ Result<std::size_t> TcpEndpoint::progress(std::chrono::nanoseconds may_block_for
       empty_turns = 0;
       continue;
     }
-    // Another rank may be waiting for this very core; when none is, yielding costs about as much as one empty read.
+    // Another rank may be waiting for this very core; when none is, yielding costs about as much as one empty
+    // read.
     if (options_.oversubscribed || empty_turns % kTurnsPerYield == 0) ::sched_yield();
     if (++empty_turns % kTurnsPerClockLook != 0 && !active_.empty()) continue;
     const auto now = Deadline::Clock::now();
