@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/reduce.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -36,10 +40,30 @@ void average_integers(DataType type, std::byte* destination, std::span<const voi
   }
 }
 
+#if defined(__x86_64__)
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
+// __builtin_cpu_supports also asks whether the system saves the wide registers.
+std::vector<const ReduceKernels*> probe_kernels() {
+  std::vector<const ReduceKernels*> usable{&scalar_reduce_kernels()};
+  if (!__builtin_cpu_supports("avx2") || !has_f16c()) return usable;
+  usable.push_back(&avx2_reduce_kernels());
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    usable.push_back(&avx512_reduce_kernels());
+  return usable;
+}
+#else
+std::vector<const ReduceKernels*> probe_kernels() { return {&scalar_reduce_kernels()}; }
+#endif
+
 }  // namespace
 
 const std::vector<const ReduceKernels*>& usable_reduce_kernels() {
-  static const std::vector<const ReduceKernels*> kUsable{&scalar_reduce_kernels()};
+  static const std::vector<const ReduceKernels*> kUsable = probe_kernels();
   return kUsable;
 }
 
