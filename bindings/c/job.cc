@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/c/job.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "lib/host_identity.h"
+#include "lib/log.h"
+#include "transports/registry.h"
+
+namespace rondel::c {
+namespace {
+
+/// The context in which ranks are known to live between the start and the end of a job without a launcher.
+constexpr liveness::Context kPresence = std::numeric_limits<liveness::Context>::max();
+
+/// How long one look for goodbyes takes before deaths are looked for.
+constexpr std::chrono::milliseconds kGlance{50};
+
+std::string goodbye_key(Rank rank) { return fmt::format("goodbye/{}", rank); }
+
+CommunicatorOptions communicator_options(const Config& config, const Entry& entry, Deadline deadline) {
+  CommunicatorOptions options;
+  options.rank = entry.rank;
+  options.size = entry.size;
+  options.name = entry.name;
+  options.transport = config.transport;
+  options.algorithm = config.algorithm;
+  options.segment_bytes = config.segment_bytes;
+  options.timeout = config.timeout;
+  options.start_timeout = deadline.left();
+  return options;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<JobHold>> JobHold::create(const Config& config, Entry entry, Deadline deadline) {
+  std::shared_ptr<JobHold> hold(new JobHold);
+  hold->server_ = std::move(entry.server);
+  hold->rank_ = entry.rank;
+  hold->size_ = entry.size;
+  hold->timeout_ = config.timeout;
+  hold->job_ = std::make_shared<Job>();
+  hold->job_->transports = make_transports(config, entry.point.secret);
+  if (entry.store == nullptr) return hold;
+
+  auto member = liveness::Member::connect(entry.point.address, entry.point.secret, deadline);
+  if (!member.ok()) return std::move(member).status().with("connecting liveness");
+  hold->job_->member = std::move(member).value();
+  hold->job_->store = std::move(entry.store);
+  if (entry.served_by_rank_0)
+    hold->presence_ = hold->job_->member->join(kPresence, entry.rank, entry.size, this_host().name);
+  return hold;
+}
+
+JobHold::~JobHold() {
+  if (presence_ == nullptr) return;
+  if (started_ && server_ == nullptr) say_goodbye();
+  if (started_ && server_ != nullptr) await_goodbyes();
+  job_->member->leave(presence_);
+}
+
+void JobHold::say_goodbye() {
+  const Status said = job_->store->set(goodbye_key(rank_), {});
+  if (!said.ok()) log(LogLevel::info, "no goodbye to rank 0: {}", said.text());
+}
+
+void JobHold::await_goodbyes() {
+  std::vector<std::string> keys;
+  for (Rank rank = 1; rank < size_; ++rank) keys.push_back(goodbye_key(rank));
+  const Deadline deadline = Deadline::in(timeout_);
+  while (!presence_->raised()) {
+    const Status all = job_->store->wait(keys, Deadline::in(kGlance).or_before(deadline));
+    if (all.ok()) return;
+    if (all.code() == Code::timed_out && !deadline.passed()) continue;
+    log(LogLevel::warn, "closing the job's meeting point while other ranks still use it: {}", all.text());
+    return;
+  }
+}
+
+Result<Started> start_job(const Config& config, Entry entry, Deadline deadline) {
+  const CommunicatorOptions options = communicator_options(config, entry, deadline);
+  configure_log(config.log_level, fmt::format("rank {}", entry.rank));
+  auto hold = JobHold::create(config, std::move(entry), deadline);
+  RONDEL_TRY(hold);
+  auto communicator = Communicator::create((*hold)->job(), options);
+  RONDEL_TRY(communicator);
+  (*hold)->started();
+  return Started{std::move(hold).value(), std::move(communicator).value()};
+}
+
+}  // namespace rondel::c

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/c/start.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "bindings/c/errors.h"
+#include "bindings/c/process_state.h"
+#include "bindings/c/torchrun.h"
+#include "lib/store/file_store.h"
+#include "lib/store/tcp_client.h"
+
+namespace rondel::c {
+namespace {
+
+Status check_rank(Rank rank, Rank size) {
+  if (size >= 1 && rank >= 0 && rank < size) return {};
+  return wrong(fmt::format("rank {} of {} ranks does not exist", rank, size),
+               "ranks count from 0 to size - 1");
+}
+
+Result<Started> start_alone(const Config& config) {
+  auto secret = Secret::generate();
+  RONDEL_TRY(secret);
+  Entry entry{
+      .rank = 0, .size = 1, .name = "world", .point = {"", *secret}, .store = nullptr, .server = nullptr};
+  return start_job(config, std::move(entry), Deadline::in(config.start_timeout));
+}
+
+/// All ranks of one job use the launcher's store again and again, so that each start needs names of its own.
+std::string world_name(std::uint64_t generation) {
+  return generation == 0 ? "world" : fmt::format("world.{}", generation);
+}
+
+Result<Started> start_at_launcher(const Config& config, const std::string& address) {
+  const Deadline deadline = Deadline::in(config.start_timeout);
+  auto secret = ProcessState::instance().secret_of(config);
+  RONDEL_TRY(secret);
+  auto store = connect_tcp_store(address, *secret, deadline);
+  if (!store.ok())
+    return std::move(store).status().with("joining the launcher's meeting point (RONDEL_STORE)");
+  const auto generation = ProcessState::instance().next_generation("launcher");
+  Entry entry{.rank = *config.rank,
+              .size = *config.size,
+              .name = world_name(generation),
+              .point = {address, *secret},
+              .store = std::move(store).value(),
+              .server = nullptr};
+  return start_job(config, std::move(entry), deadline);
+}
+
+/// Rank 0 serves the meeting point on `bind_address` and leaves it in the rendezvous, the others read it
+/// there.
+Result<Entry> enter_through(const Config& config, const Rendezvous& rendezvous, const std::string& key,
+                            Rank rank, Rank size, const std::string& bind_address, Deadline deadline) {
+  if (rank != 0) {
+    auto joined = join_through(rendezvous, key, deadline);
+    RONDEL_TRY(joined);
+    return Entry{.rank = rank,
+                 .size = size,
+                 .point = joined->point,
+                 .store = std::move(joined->store),
+                 .served_by_rank_0 = true,
+                 .server = nullptr};
+  }
+  auto secret = Secret::generate();
+  RONDEL_TRY(secret);
+  auto hosted = host_meeting_point(config, *secret, bind_address, 0);
+  RONDEL_TRY(hosted);
+  const auto value = encode(hosted->point);
+  RONDEL_TRY(value);
+  if (Status set = rendezvous.set(key, *value); !set.ok())
+    return std::move(set).with("leaving the job's meeting point for the other ranks");
+  auto store = connect_tcp_store(hosted->point.address, *secret, deadline);
+  RONDEL_TRY(store);
+  return Entry{.rank = rank,
+               .size = size,
+               .point = hosted->point,
+               .store = std::move(store).value(),
+               .served_by_rank_0 = true,
+               .server = std::move(hosted->server)};
+}
+
+Result<Started> start_through(const Settings& settings, const Rendezvous& rendezvous, const std::string& kind,
+                              Rank rank, Rank size, bool one_host) {
+  const Config& config = settings.config;
+  const Deadline deadline = Deadline::in(config.start_timeout);
+  const std::string job = config.job.empty() ? "job" : config.job;
+  const auto generation = ProcessState::instance().next_generation(fmt::format("{}/{}/{}", kind, job, rank));
+  const std::string key = fmt::format("rondel/{}/{}", job, generation);
+  auto entry = enter_through(config, rendezvous, key, rank, size,
+                             reachable_address(settings.address, one_host), deadline);
+  RONDEL_TRY(entry);
+  return start_job(config, std::move(entry).value(), deadline);
+}
+
+bool all_local(const Config& config, Rank size) { return config.local_size && *config.local_size == size; }
+
+Result<Started> start_in_directory(const Settings& settings, const std::string& directory, Rank rank,
+                                   Rank size, bool one_host) {
+  auto opened = open_file_store(directory);
+  RONDEL_TRY(opened);
+  Store& store = **opened;
+  const Rendezvous rendezvous{
+      .set = [&store](const std::string& key,
+                      std::span<const std::byte> value) { return store.set(key, value); },
+      .get = [&store](const std::string& key, Deadline deadline) { return store.get(key, deadline); }};
+  return start_through(settings, rendezvous, directory, rank, size, one_host);
+}
+
+std::string serving_key(std::uint64_t generation) { return fmt::format("serving/{}", generation); }
+
+/// Connects to rank 0 at an address that its servers of successive starts share, and makes sure that it is
+/// this start's.
+Result<std::unique_ptr<Store>> connect_to_start(const MeetingPoint& point, std::uint64_t generation,
+                                                Deadline deadline) {
+  constexpr std::chrono::milliseconds kPause{50};
+  constexpr std::chrono::seconds kTry{2};
+  Status last;
+  while (last.ok() || !deadline.passed()) {
+    auto store = connect_tcp_store(point.address, point.secret, deadline);
+    RONDEL_TRY(store);
+    const auto serving = (*store)->get(serving_key(generation), Deadline::in(kTry).or_before(deadline));
+    if (serving.ok()) return store;
+    last = serving.status();
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(kPause, deadline.left()));
+  }
+  return last;
+}
+
+/// torchrun, when all ranks were given the secret: rank 0 listens where everybody can work out.
+Result<Started> start_at_master(const Config& config, const TorchrunMaster& master, bool one_host) {
+  const Deadline deadline = Deadline::in(config.start_timeout);
+  const Rank rank = *config.rank;
+  auto secret = ProcessState::instance().secret_of(config);
+  RONDEL_TRY(secret);
+  const auto host = resolve(master, one_host);
+  RONDEL_TRY(host);
+  const auto generation = ProcessState::instance().next_generation(fmt::format("master/{}", rank));
+  Entry entry{.rank = rank,
+              .size = *config.size,
+              .point = {socket_text(*host, master.port), *secret},
+              .store = nullptr,
+              .served_by_rank_0 = true,
+              .server = nullptr};
+  if (rank == 0) {
+    auto hosted = host_meeting_point(config, *secret, *host, master.port);
+    RONDEL_TRY(hosted);
+    entry.server = std::move(hosted->server);
+    auto own = connect_tcp_store(entry.point.address, *secret, deadline);
+    RONDEL_TRY(own);
+    RONDEL_TRY((*own)->set(serving_key(generation), {}));
+  }
+  auto store = connect_to_start(entry.point, generation, deadline);
+  if (!store.ok()) return std::move(store).status().with("joining rank 0 at MASTER_ADDR, MASTER_PORT + 1");
+  entry.store = std::move(store).value();
+  return start_job(config, std::move(entry), deadline);
+}
+
+Result<Started> start_under_torchrun(const Settings& settings) {
+  const Config& config = settings.config;
+  const auto master = torchrun_master();
+  RONDEL_TRY(master);
+  const bool one_host = all_local(config, *config.size) || master->is_loopback();
+  const bool has_secret = config.secret_fd || !config.secret_file.empty();
+  if (!one_host || has_secret) return start_at_master(config, *master, one_host);
+  const auto directory = private_directory();
+  RONDEL_TRY(directory);
+  Settings named = settings;
+  named.config.job = fmt::format("{}{}", config.job, master->port);
+  return start_in_directory(named, *directory, *config.rank, *config.size, true);
+}
+
+}  // namespace
+
+Result<Started> start_from_environment(const Settings& settings) {
+  constexpr std::string_view kTcp = "tcp://";
+  constexpr std::string_view kFile = "file://";
+  const Config& config = settings.config;
+  if (config.size.value_or(1) == 1) return start_alone(config);
+  if (config.store.starts_with(kTcp)) return start_at_launcher(config, config.store.substr(kTcp.size()));
+  if (config.store.starts_with(kFile))
+    return start_in_directory(settings, config.store.substr(kFile.size()), *config.rank, *config.size,
+                              all_local(config, *config.size));
+  if (!config.store.empty())
+    return wrong(
+        fmt::format("RONDEL_STORE is \"{}\", expected tcp://host:port or file:///directory", config.store));
+  return start_under_torchrun(settings);
+}
+
+Result<Started> start_from_unique_id(const Settings& settings, std::span<const std::byte> id, Rank rank,
+                                     Rank size) {
+  RONDEL_TRY(check_rank(rank, size));
+  auto point = decode_meeting_point(id);
+  RONDEL_TRY(point);
+  std::unique_ptr<TcpServer> server = rank == 0 ? ProcessState::instance().take(point->address) : nullptr;
+  if (size == 1) return start_alone(settings.config);
+  const Deadline deadline = Deadline::in(settings.config.start_timeout);
+  auto store = connect_tcp_store(point->address, point->secret, deadline);
+  if (!store.ok()) return std::move(store).status().with("joining the meeting point of the unique id");
+  Entry entry{.rank = rank,
+              .size = size,
+              .point = *point,
+              .store = std::move(store).value(),
+              .served_by_rank_0 = true,
+              .server = std::move(server)};
+  return start_job(settings.config, std::move(entry), deadline);
+}
+
+Result<Started> start_from_store(const Settings& settings, const Rendezvous& rendezvous, Rank rank,
+                                 Rank size) {
+  RONDEL_TRY(check_rank(rank, size));
+  if (size == 1) return start_alone(settings.config);
+  return start_through(settings, rendezvous, "caller's store", rank, size, all_local(settings.config, size));
+}
+
+Result<Bytes> make_unique_id(const Settings& settings) {
+  auto secret = Secret::generate();
+  RONDEL_TRY(secret);
+  const bool one_host = settings.config.local_size && settings.config.local_size == settings.config.size;
+  auto hosted =
+      host_meeting_point(settings.config, *secret, reachable_address(settings.address, one_host), 0);
+  RONDEL_TRY(hosted);
+  auto id = encode(hosted->point);
+  RONDEL_TRY(id);
+  ProcessState::instance().keep(std::move(hosted).value());
+  return id;
+}
+
+}  // namespace rondel::c

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/c/torchrun.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <memory>
+#include <string_view>
+
+#include "bindings/c/meeting_point.h"
+#include "lib/config.h"
+
+namespace rondel::c {
+namespace {
+
+bool names_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+}  // namespace
+
+bool TorchrunMaster::is_loopback() const { return names_loopback(host); }
+
+Result<TorchrunMaster> torchrun_master() {
+  const char* host = environment_variable("MASTER_ADDR");
+  const char* port_text = environment_variable("MASTER_PORT");
+  if (host == nullptr || *host == '\0' || port_text == nullptr)
+    return Status(
+        Code::invalid_argument,
+        "there are several ranks, but neither RONDEL_STORE nor MASTER_ADDR and MASTER_PORT say where they "
+        "meet",
+        "start with rondelrun or torchrun, or set RONDEL_STORE=file:///directory to one that all ranks see");
+  const std::string_view text = port_text;
+  std::uint16_t port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (error != std::errc() || end != text.data() + text.size() || port == 0 || port == 65535)
+    return Status(Code::invalid_argument,
+                  fmt::format("MASTER_PORT is \"{}\", expected a number from 1 to 65534", text),
+                  "Rondel's rank 0 listens on MASTER_PORT + 1");
+  return TorchrunMaster{host, static_cast<std::uint16_t>(port + 1)};
+}
+
+Result<std::string> resolve(const TorchrunMaster& master, bool one_host) {
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = ::getaddrinfo(master.host.c_str(), nullptr, &wanted, &found);
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, &::freeaddrinfo);
+  if (error != 0)
+    return Status(Code::unavailable,
+                  fmt::format("MASTER_ADDR \"{}\": {}", master.host, ::gai_strerror(error)),
+                  "set it to a name or address of rank 0's host");
+  std::array<char, NI_MAXHOST> text{};
+  const int numeric_error =
+      ::getnameinfo(found->ai_addr, found->ai_addrlen, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
+  if (numeric_error != 0)
+    return Status(Code::unavailable,
+                  fmt::format("MASTER_ADDR \"{}\": {}", master.host, ::gai_strerror(numeric_error)));
+  const std::string numeric = text.data();
+  const bool misleading = names_loopback(numeric) && !one_host && !master.is_loopback();
+  return misleading ? reachable_address({}, false) : numeric;
+}
+
+Result<std::string> private_directory() {
+  const char* runtime = environment_variable("XDG_RUNTIME_DIR");
+  const std::string path = runtime != nullptr && *runtime == '/' ? fmt::format("{}/rondel", runtime)
+                                                                 : fmt::format("/tmp/rondel-{}", ::geteuid());
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    return system_failure(Code::unavailable,
+                          fmt::format("creating {}, where the ranks of this host meet", path), errno,
+                          "set XDG_RUNTIME_DIR to a directory of your own");
+  struct stat facts {};
+  if (::lstat(path.c_str(), &facts) != 0)
+    return system_failure(Code::unavailable, fmt::format("looking at {}", path), errno);
+  if (!S_ISDIR(facts.st_mode) || facts.st_uid != ::geteuid() || (facts.st_mode & 077U) != 0)
+    return Status(
+        Code::refused,
+        fmt::format("{}, where the ranks of this host meet, is no directory of this user's alone", path),
+        "remove it, or set XDG_RUNTIME_DIR to a directory of your own");
+  return path;
+}
+
+}  // namespace rondel::c

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What torchrun's environment says about where to meet: MASTER_ADDR and MASTER_PORT, and the private
+// directory that the ranks of one host share. Any thread; may ask the system's resolver.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lib/status.h"
+
+namespace rondel::c {
+
+struct TorchrunMaster {
+  std::string host;        ///< MASTER_ADDR
+  std::uint16_t port = 0;  ///< MASTER_PORT + 1: torch itself listens on MASTER_PORT
+
+  /// MASTER_ADDR means this host only, by its spelling: "localhost", 127.0.0.0/8, ::1.
+  bool is_loopback() const;
+};
+
+/// invalid_argument, with every way to start in it, when the variables are not there or make no sense.
+Result<TorchrunMaster> torchrun_master();
+
+/// The numeric address, with the port, at which rank 0 listens, as this host sees it: what MASTER_ADDR
+/// resolves to. Where that is loopback although other hosts take part (a host name that /etc/hosts maps to
+/// 127.0.1.1), this is rank 0's host, and the address is that of its default route.
+Result<std::string> resolve(const TorchrunMaster& master, bool one_host);
+
+/// $XDG_RUNTIME_DIR/rondel, else /tmp/rondel-<uid>: created when missing, refused when it is not this user's
+/// alone.
+Result<std::string> private_directory();
+
+}  // namespace rondel::c
