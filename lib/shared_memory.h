@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// SharedMemory: one mapped memfd, made by this process for others of the machine to map too. Its size is
+// sealed, it asks for huge pages, and every page is present when create() returns, so touching it can not
+// fail later. The owner unmaps and closes it by destroying it; mappings of other processes stay. A value, one
+// thread at a time. Splitting it into buffers is lib/arena.h's work.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "lib/status.h"
+#include "lib/unique_fd.h"
+
+namespace rondel {
+
+class SharedMemory {
+ public:
+  /// At least `bytes`, rounded up to whole pages, or to whole huge pages from one huge page on.
+  static Result<SharedMemory> create(std::size_t bytes);
+
+  SharedMemory(SharedMemory&& other) noexcept;
+  SharedMemory& operator=(SharedMemory&& other) noexcept;
+  ~SharedMemory();
+
+  std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  int fd() const { return fd_.get(); }
+  /// Unlike the descriptor's number, never used again in this process.
+  std::uint64_t id() const { return id_; }
+
+ private:
+  SharedMemory(UniqueFd fd, std::byte* data, std::size_t bytes);
+
+  UniqueFd fd_;
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::uint64_t id_ = 0;
+};
+
+}  // namespace rondel
