@@ -39,10 +39,7 @@ LoopbackEndpoint::LoopbackEndpoint(std::shared_ptr<World> world, const EndpointO
       port_(world_->open_port()) {}
 
 LoopbackEndpoint::~LoopbackEndpoint() {
-  {
-    Lock lock(world_->mutex);
-    close(lock, Code::aborted);
-  }
+  abort(Code::aborted);
   world_->remove_port(port_->id);
 }
 
