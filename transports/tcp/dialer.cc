@@ -78,6 +78,8 @@ void Dialer::connected(error_code error) {
   if (error) return failed(Code::unavailable, error.message());
   error_code ignored;
   if (socket_->local_endpoint(ignored) == socket_->remote_endpoint(ignored)) {
+    socket_->set_option(tcp::socket::linger(true, 0), ignored);  // or the port that the peer wants lingers on
+    socket_->close(ignored);
     return failed(Code::unavailable, "the connection came back to itself, nobody listens there yet");
   }
   apply(policy_, socket_->native_handle());
