@@ -140,10 +140,10 @@ std::variant<Options, NothingToRun> parse_options(int argc, const char* const* a
   } catch (const CLI::ParseError& error) {
     std::ostringstream out, errors;
     const bool help = app.exit(error, out, errors) == 0;
-    return NothingToRun{help ? 0 : kExitUsage, out.str() + errors.str()};
+    return NothingToRun{help ? 0 : kExitUsage, help ? out.str() : "rondel-bench: " + errors.str()};
   }
   const Status status = read(words, options);
-  if (!status.ok()) return NothingToRun{kExitUsage, status.text() + "\n"};
+  if (!status.ok()) return NothingToRun{kExitUsage, "rondel-bench: " + status.text() + "\n"};
   return options;
 }
 

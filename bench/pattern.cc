@@ -106,12 +106,12 @@ Storage load(const void* data, std::size_t i) {
   return value;
 }
 
-/// Whether `found` is the mean of ranks' values that sum to `sum`; exact but for 16-bit floats, which round
-/// each time that a rank's share is folded in.
+/// Whether `found` is the mean of values up to `largest` that sum to `sum`; exact but for 16-bit floats,
+/// which round each time that a rank's share is folded in.
 template <class Format>
-bool is_average(typename Format::Storage found, std::int64_t sum, Rank ranks) {
+bool is_average(typename Format::Storage found, std::int64_t sum, Rank ranks, std::uint32_t largest) {
   if constexpr (requires { Format::kRounding; }) {
-    const double tolerance = Format::kRounding * ranks * kLargestValue;
+    const double tolerance = Format::kRounding * ranks * largest;
     return std::abs(Format::decode(found) - static_cast<double>(sum) / ranks) <= tolerance;
   } else {
     using Storage = typename Format::Storage;
@@ -127,15 +127,14 @@ bool is_average(typename Format::Storage found, std::int64_t sum, Rank ranks) {
 Pattern::Pattern(DataType type, std::optional<ReduceOp> op, Rank ranks, std::uint32_t seed)
     : type_(type), op_(op), ranks_(ranks), seed_(seed), kind_(kind_of(type, op)) {
   const std::uint32_t limit = largest_exact(type);
-  if (!op) {
-    most_ = limit;
-    ranks_with_values_ = ranks;
-  } else if (kind_ == Kind::powers) {
+  const bool adds_up = op && *op != ReduceOp::bit_xor;
+  most_ = adds_up ? std::clamp(limit / static_cast<std::uint32_t>(ranks), 1U, kLargestValue) : limit;
+  if (kind_ == Kind::powers)
     ranks_with_values_ = kRanksWithPowers;
-  } else {
-    most_ = std::clamp(limit / static_cast<std::uint32_t>(ranks), 1U, kLargestValue);
-    ranks_with_values_ = static_cast<Rank>(std::min(static_cast<std::uint32_t>(ranks), limit));
-  }
+  else if (adds_up)
+    ranks_with_values_ = static_cast<Rank>(limit);
+  else
+    ranks_with_values_ = ranks;
 }
 
 Pattern::Kind Pattern::kind_of(DataType type, std::optional<ReduceOp> op) {
@@ -161,10 +160,15 @@ Pattern::Kind Pattern::kind_of(DataType type, std::optional<ReduceOp> op) {
   return boolean ? Kind::small : Kind::bits;
 }
 
+bool Pattern::has_a_turn(Rank rank, std::size_t index) const {
+  const std::uint32_t turn = below(static_cast<std::uint32_t>(ranks_), hash(index, 0, seed_ + 1));
+  return (rank + static_cast<Rank>(turn)) % ranks_ < ranks_with_values_;
+}
+
 std::int64_t Pattern::value(Rank rank, std::size_t index) const {
   const auto r = static_cast<std::uint32_t>(rank);
   const std::uint32_t random = hash(index, r, seed_);
-  const bool counts = rank < ranks_with_values_;
+  const bool counts = ranks_ <= ranks_with_values_ || has_a_turn(rank, index);
   switch (kind_) {
     case Kind::small:
       return counts ? below(most_ + 1, random) : 0;
@@ -244,7 +248,8 @@ std::size_t Pattern::count_wrong_results(const void* data, std::size_t first, st
     for (std::size_t i = 0; i < elements; ++i) {
       const auto found = load<typename Format::Storage>(data, i);
       const std::int64_t expected = reduce(first + i);
-      wrong += average ? !is_average<Format>(found, expected, ranks_) : found != Format::encode(expected);
+      wrong +=
+          average ? !is_average<Format>(found, expected, ranks_, most_) : found != Format::encode(expected);
     }
     return wrong;
   });

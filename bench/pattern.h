@@ -30,6 +30,7 @@ class Pattern {
   enum class Kind : std::uint8_t { small, powers, mostly_zeros, mostly_ones, bits };
 
   static Kind kind_of(DataType type, std::optional<ReduceOp> op);
+  bool has_a_turn(Rank rank, std::size_t index) const;
   std::int64_t value(Rank rank, std::size_t index) const;
   std::int64_t combine(std::int64_t a, std::int64_t b) const;
   std::int64_t reduce(std::size_t index) const;
@@ -39,8 +40,9 @@ class Pattern {
   Rank ranks_;
   std::uint32_t seed_;
   Kind kind_;
-  std::uint32_t most_ = 0;      // largest value of kind small
-  Rank ranks_with_values_ = 0;  // ranks from here on hold 0 (kind small) or 1 (kind powers)
+  std::uint32_t most_ = 0;  // largest value of kind small
+  Rank ranks_with_values_ =
+      0;  // at most so many ranks, others in turn, hold more than 0 (small) or 1 (powers)
 };
 
 }  // namespace rondel::bench
