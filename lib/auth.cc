@@ -203,8 +203,7 @@ Result<Bytes> Handshake::take_hello(std::span<const std::byte> body) {
 }
 
 namespace {
-constexpr const char* kOtherSecret = "the peer does not know this job's secret";
-constexpr const char* kYourSecret = "this side does not know the peer's job secret";
+constexpr const char* kOtherSecret = "the job secrets differ";
 constexpr const char* kSecretHint = "start every rank of the job with the same secret";
 
 bool equal(std::span<const std::byte> a, std::span<const std::byte> b) {
@@ -221,7 +220,7 @@ Result<Bytes> Handshake::take_challenge(std::span<const std::byte> body) {
   transcript_.resize(transcript_.size() - kMacBytes);
   const auto wanted = mac("responder");
   if (!wanted.ok()) return refuse(wanted.code(), wanted.status().failure().cause, "");
-  if (!equal(*wanted, proof)) return refuse(Code::refused, kOtherSecret, kYourSecret, kSecretHint);
+  if (!equal(*wanted, proof)) return refuse(Code::refused, kOtherSecret, kOtherSecret, kSecretHint);
   append(transcript_, proof);
   peer_payload_.assign(payload.begin(), payload.end());
   const auto mine = mac("initiator");
@@ -233,7 +232,7 @@ Result<Bytes> Handshake::take_challenge(std::span<const std::byte> body) {
 Result<Bytes> Handshake::take_proof(std::span<const std::byte> body) {
   const auto wanted = mac("initiator");
   if (!wanted.ok()) return refuse(wanted.code(), wanted.status().failure().cause, "");
-  if (!equal(*wanted, body)) return refuse(Code::refused, kOtherSecret, kYourSecret, kSecretHint);
+  if (!equal(*wanted, body)) return refuse(Code::refused, kOtherSecret, kOtherSecret, kSecretHint);
   const Status judged = judge_ ? judge_(peer_payload_) : Status();
   if (!judged.ok())
     return refuse(judged.code(), judged.failure().cause, judged.text(), judged.failure().hint);

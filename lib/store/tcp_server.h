@@ -12,6 +12,7 @@
 
 #include "lib/auth.h"
 #include "lib/status.h"
+#include "lib/types.h"
 
 namespace rondel {
 
@@ -19,6 +20,8 @@ struct TcpServerOptions {
   std::string bind_address = "127.0.0.1";  ///< numeric IPv4 or IPv6; the only address listened on
   std::uint16_t port = 0;                  ///< 0: the kernel chooses
   std::chrono::milliseconds handshake_timeout{5'000};
+  Rank holder_rank = kNoRank;  ///< the rank in whose process the server lives; none in a launcher
+  std::string holder_host;     ///< its host; both for the error text when the server is lost
 };
 
 class TcpServer {
@@ -30,8 +33,8 @@ class TcpServer {
   std::uint16_t port() const;
   /// "127.0.0.1:40123" or "[::1]:40123".
   std::string address() const;
-  /// Ranks (of context 0's "world" joins) that have registered with liveness so far; any thread.
-  std::vector<std::int32_t> arrived_ranks() const;
+  /// Ranks that have ever joined the job's first communicator (its world), ascending; any thread.
+  std::vector<Rank> arrived_ranks() const;
 
  private:
   TcpServer();

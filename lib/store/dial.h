@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connecting to the job's server: finding its address, trying again while it is not there yet, and the
+// handshake. Blocks the calling thread until its deadline at most; only the system's name resolver keeps its
+// own time.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "lib/auth.h"
+#include "lib/deadline.h"
+#include "lib/memory.h"
+#include "lib/status.h"
+#include "lib/unique_fd.h"
+
+namespace rondel::store {
+
+/// The initiator's payload: what a connection to the job's server is for.
+inline constexpr const char* kStoreRole = "store";
+inline constexpr const char* kMemberRole = "liveness";
+
+struct Dialled {
+  UniqueFd fd;         ///< authenticated
+  Bytes peer_payload;  ///< what the server said of itself in the handshake
+};
+
+/// refused at once when the server denies the handshake; timed_out with the last try's failure when the
+/// deadline passes.
+Result<Dialled> dial(const std::string& address, const Secret& secret, const std::string& role,
+                     Deadline deadline);
+
+}  // namespace rondel::store
