@@ -111,13 +111,6 @@ TEST_CASE("what no operation can do starts nothing and harms nothing") {
   CHECK_THAT(cause(), Catch::Contains("NULL"));
   CHECK(rondel_allreduce(comm, nullptr, &value, 1, RONDEL_FLOAT32, RONDEL_SUM) == RONDEL_INVALID_ARGUMENT);
   CHECK(rondel_allreduce(comm, &value, nullptr, 1, RONDEL_FLOAT32, RONDEL_SUM) == RONDEL_INVALID_ARGUMENT);
-  CHECK(rondel_allreduce(comm, &value, &value, 1, static_cast<rondel_dtype_t>(10), RONDEL_SUM) ==
-        RONDEL_INVALID_ARGUMENT);
-  CHECK_THAT(cause(), Catch::Contains("element type 10"));
-  CHECK(rondel_allreduce(comm, &value, &value, 1, static_cast<rondel_dtype_t>(-1), RONDEL_SUM) ==
-        RONDEL_INVALID_ARGUMENT);
-  CHECK(rondel_allreduce(comm, &value, &value, 1, RONDEL_FLOAT32, static_cast<rondel_op_t>(8)) ==
-        RONDEL_INVALID_ARGUMENT);
   CHECK(rondel_allreduce(comm, &value, &value, 1, RONDEL_FLOAT32, RONDEL_BIT_AND) == RONDEL_UNSUPPORTED);
   CHECK(rondel_allreduce(comm, &value, &value, 1, RONDEL_BOOL, RONDEL_AVERAGE) == RONDEL_UNSUPPORTED);
   CHECK(rondel_broadcast(comm, &value, &value, 1, RONDEL_FLOAT32, 1) == RONDEL_INVALID_ARGUMENT);
@@ -178,8 +171,6 @@ TEST_CASE("versions, status texts and build information") {
   CHECK(std::string(rondel_status_string(RONDEL_OK)) == "ok");
   CHECK(std::string(rondel_status_string(RONDEL_PEER_LOST)) == "peer lost");
   CHECK(std::string(rondel_status_string(RONDEL_INTERNAL)) == "internal error");
-  CHECK(std::string(rondel_status_string(static_cast<rondel_status_t>(99))) == "unknown code");
-  CHECK(std::string(rondel_status_string(static_cast<rondel_status_t>(-1))) == "unknown code");
   const std::string info = rondel_build_info();
   CHECK_THAT(info, Catch::Contains("\"name\": \"tcp\", \"built\": true"));
   CHECK_THAT(info, Catch::Contains("\"version\": \"" RONDEL_PROJECT_VERSION "\""));

@@ -40,7 +40,9 @@ void require_ok(RankTest& test, rondel_status_t status, rondel_comm_t comm, std:
 
 using CommBody = std::function<void(RankTest&, rondel_comm_t)>;
 
-/// Runs `body` on each of `ranks` threads with a communicator of all of them, then finalizes it. Returns all
+enum class End { together, alone };  // rondel_finalize, rondel_destroy
+
+/// Runs `body` on each of `ranks` threads with a communicator of all of them, then ends it. Returns all
 /// failures.
 std::vector<std::string> run_job_as_threads(Rank ranks, const std::string& transport, const CommBody& body,
                                             double timeout_seconds = 20, End end = End::together);
