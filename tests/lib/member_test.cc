@@ -135,6 +135,7 @@ TEST_CASE("a rank that computes for too long is named with where it is") {
   const auto b = server.connect();
   const auto watch_a = a->join(kWorld, 0, 2, "a");
   const auto watch_b = b->join(kWorld, 1, 2, "b");
+  REQUIRE(server.await_arrivals(2));
   for (int i = 0; i < 17; ++i) watch_a->enter();
   for (int i = 0; i < 16; ++i) watch_b->enter();
   a->overdue(kWorld, 1, 17, "allreduce");

@@ -268,6 +268,17 @@ TEST_CASE("a rank that never joined is blamed before one that lags") {
   CHECK(incident.cause == "rank 2 never joined this communicator");
 }
 
+TEST_CASE("a rank that joins while the others are asked is asked too") {
+  Monitor monitor;
+  CHECK(monitor.joined(1, kWorld, 0, 2, "a").empty());
+  monitor.overdue(1, kWorld, 1, 1, "barrier", at(0));
+  CHECK(told(monitor.joined(2, kWorld, 1, 2, "b"), Instruction::Kind::poll) == std::set<MemberId>{2});
+  monitor.beat(1, {{kWorld, 1}}, at(1));
+  monitor.beat(2, {{kWorld, 0}}, at(2));
+  CHECK(incident_in(monitor.tick(at(700))).cause ==
+        "rank 1 (host b) has not entered barrier #1; it is at #0");
+}
+
 TEST_CASE("of several overdue reports the earliest operation is judged") {
   World world(3);
   world.monitor.overdue(World::member(0), kWorld, 1, 17, "allreduce", at(0));
