@@ -29,8 +29,7 @@ tidy() {
     if grep -qE "\"file\": \"(\.\./)?$file\"" "$folder/compile_commands.json"; then compiled+=("$file"); fi
   done
   [ ${#compiled[@]} -gt 0 ] || return 0
-  printf '%s\0' "${compiled[@]}" | xargs -0 -P "$(nproc)" -n 1 clang-tidy-14 --quiet -p "$folder" \
-    --extra-arg=-Wno-unknown-warning-option
+  printf '%s\0' "${compiled[@]}" | xargs -0 -P "$(nproc)" -n 1 clang-tidy-14 --quiet -p "$folder"
 }
 
 # The quick form: what differs from the main branch, and the newest commit; at most eight files.

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct Job {
   std::vector<std::unique_ptr<Transport>> transports;  // in order of preference
   std::shared_ptr<Store> store;                        // null for a job of one rank
   std::unique_ptr<liveness::Member> member;            // null for a job of one rank
+  std::mutex
+      creating;  // communicators of several threads are created through one store and the same transports
 };
 
 struct CommunicatorOptions {

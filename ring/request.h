@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "lib/status.h"
 #include "lib/types.h"
 
 namespace rondel {
@@ -47,5 +48,30 @@ struct CollectiveRequest {
 
 /// "allreduce of 1024 float32 sum", for error texts.
 std::string describe(const CollectiveRequest& request);
+/// The same with its number on its communicator: "allreduce #17 of 1024 float32 sum".
+std::string describe(const CollectiveRequest& request, std::uint64_t sequence);
+
+/// Bytes behind `input` and `output` that the operation touches on one rank, and whether they are one buffer.
+struct Footprint {
+  std::uint64_t input_bytes = 0;
+  std::uint64_t output_bytes = 0;
+  bool in_place = false;
+};
+
+/// What rank `rank` of `size` may be asked to do: invalid_argument and unsupported name the argument, what
+/// was found and what was wanted.
+Result<Footprint> check_request(const CollectiveRequest& request, Rank rank, Rank size);
+
+constexpr bool reduces(CollectiveKind kind) {
+  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter ||
+         kind == CollectiveKind::reduce;
+}
+constexpr bool has_root(CollectiveKind kind) {
+  return kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce ||
+         kind == CollectiveKind::gather || kind == CollectiveKind::scatter;
+}
+constexpr bool point_to_point(CollectiveKind kind) {
+  return kind == CollectiveKind::send || kind == CollectiveKind::recv;
+}
 
 }  // namespace rondel

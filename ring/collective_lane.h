@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// CollectiveLane: runs the collectives of one communicator one after another, in the order they were started,
+// over its data endpoint. Connects peers when a pattern of exchange is first used, after an agreement that
+// all ranks mean the same operation, so that a rank that calls something else is an error and not a wait.
+// Driver thread only.
+#pragma once
+
+#include <deque>
+#include <set>
+#include <span>
+
+#include "ring/health.h"
+#include "ring/operation.h"
+#include "ring/scratch.h"
+
+namespace rondel {
+
+class CollectiveLane {
+ public:
+  /// `endpoint` is null for a single rank. `addresses` and everything else outlive the lane.
+  CollectiveLane(Endpoint* endpoint, std::span<const Bytes> addresses, Rank rank, Rank size, Planner& planner,
+                 Health& health, std::chrono::nanoseconds timeout);
+
+  /// The operation stays where it is until it is done.
+  void enqueue(Operation& operation) { queue_.push_back(&operation); }
+  bool idle() const { return queue_.empty(); }
+  /// The operation that runs; only when not idle().
+  Operation& current() { return *queue_.front(); }
+  Rank waiting_for() const { return collective_.waiting_for(); }
+
+  /// Does all that can be done without waiting, except that the first use of a pattern connects.
+  Status advance();
+  /// Ends everything with `failure`.
+  void fail(const Status& failure);
+
+ private:
+  enum class Phase : std::uint8_t { idle, agreeing, running };
+
+  Status begin_next();
+  Status begin_agreement(Operation& operation);
+  Status begin_schedule(Operation& operation);
+  Status connect_peers(const Operation& operation);
+
+  Endpoint* const endpoint_;
+  const std::span<const Bytes> addresses_;
+  const Rank size_;
+  Planner& planner_;
+  Health& health_;
+  const std::chrono::nanoseconds timeout_;
+  const Schedule agreement_;
+  Collective collective_;
+  std::optional<Scratch> scratch_;
+  std::set<std::uint64_t> connected_patterns_;
+  std::deque<Operation*> queue_;
+  Phase phase_ = Phase::idle;
+  std::uint64_t begun_ = 0;
+};
+
+}  // namespace rondel

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ring/communicator_body.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace rondel {
+namespace {
+
+constexpr std::chrono::milliseconds kSlice{50};       // an alarm is seen within this
+constexpr std::chrono::milliseconds kConnectLook{2};  // while a peer has not connected yet
+constexpr int kTurnsPerDeadlineLook = 16;
+constexpr int kTriesBeforePoll = 64;
+
+Limits limits_of(const Attachment& attachment) {
+  if (attachment.data == nullptr) return {};
+  const Capabilities& capabilities = attachment.data->capabilities();
+  return {capabilities.preferred_segment_bytes, capabilities.max_in_flight, capabilities.max_slices};
+}
+
+}  // namespace
+
+Communicator::Body::Body(std::shared_ptr<Job> shared_job, CommunicatorOptions own_options,
+                         std::shared_ptr<liveness::Watch> joined, Attachment made,
+                         std::optional<Algorithm> algorithm)
+    : job(std::move(shared_job)),
+      options(std::move(own_options)),
+      attachment(std::move(made)),
+      health(std::move(joined), options.size > 1 ? job->member.get() : nullptr, options.rank,
+             attachment.hosts),
+      planner_(options.rank, options.size,
+               Tuning(attachment.cost, limits_of(attachment), algorithm, options.segment_bytes)),
+      collectives_(attachment.data.get(), attachment.data_addresses, options.rank, options.size, planner_,
+                   health, options.timeout),
+      pairs_(attachment.pairs.get(), attachment.pair_addresses, options.rank, health, options.timeout) {}
+
+Communicator::Body::~Body() {
+  const Status gone(Code::aborted, "the communicator was destroyed");
+  // Operations first: what they lend to the endpoints must not be touched once their buffers may go.
+  if (attachment.data != nullptr && !collectives_.idle()) attachment.data->abort(Code::aborted);
+  if (attachment.pairs != nullptr && !pairs_.idle()) attachment.pairs->abort(Code::aborted);
+  collectives_.fail(gone);
+  pairs_.fail(gone);
+}
+
+Status Communicator::Body::check_usable() {
+  if (health.poisoned()) return health.failure();
+  if (health.alarmed()) return fail_with(health.judge_alarm(), nullptr);
+  return {};
+}
+
+void Communicator::Body::enqueue(Operation& operation) {
+  if (point_to_point(operation.request.kind))
+    pairs_.enqueue(operation);
+  else
+    collectives_.enqueue(operation);
+}
+
+Status Communicator::Body::run(const CollectiveRequest& request) {
+  RONDEL_TRY(check_usable());
+  const auto footprint = check_request(request, options.rank, options.size);
+  RONDEL_TRY(footprint);
+  direct_.begin(request, *footprint, planner_.plan_for(request, footprint->in_place));
+  enqueue(direct_);
+  return run_to_end(direct_, Deadline::at(Deadline::Clock::time_point::max()));
+}
+
+Result<OperationId> Communicator::Body::start(const CollectiveRequest& request) {
+  RONDEL_TRY(check_usable());
+  const auto footprint = check_request(request, options.rank, options.size);
+  RONDEL_TRY(footprint);
+  auto operation = std::make_unique<Operation>();
+  operation->begin(request, *footprint, planner_.plan_for(request, footprint->in_place));
+  operation->keep_counts();
+  enqueue(*operation);
+  started_.emplace(++last_id_, std::move(operation));
+  return last_id_;
+}
+
+/// Until the operation is done or `deadline` passes; then timed_out, with the operation still on its way.
+Status Communicator::Body::run_to_end(const Operation& operation, Deadline deadline) {
+  if (operation.done) return operation.status;
+  RONDEL_TRY(check_usable());
+  RONDEL_TRY(advance());
+  while (!operation.done) {
+    const bool limited = deadline.when() != Deadline::Clock::time_point::max();
+    if (limited && deadline.passed())
+      return Status(Code::timed_out, fmt::format("{} is still on its way", describe(operation.request)),
+                    "wait again, or longer");
+    RONDEL_TRY(turn(limited ? std::min<std::chrono::nanoseconds>(deadline.left(), kSlice) : kSlice));
+  }
+  return operation.status;
+}
+
+Status Communicator::Body::progress(std::chrono::nanoseconds may_block_for) {
+  RONDEL_TRY(check_usable());
+  RONDEL_TRY(advance());
+  if (collectives_.idle() && pairs_.idle()) return {};
+  return turn(std::min<std::chrono::nanoseconds>(may_block_for, kSlice));
+}
+
+bool Communicator::Body::done(OperationId id) const {
+  const auto found = started_.find(id);
+  return found == started_.end() || found->second->done;
+}
+
+Status Communicator::Body::wait(OperationId id, Deadline deadline) {
+  const auto found = started_.find(id);
+  if (found == started_.end())
+    return Status(Code::invalid_argument, fmt::format("there is no operation {} to wait for", id),
+                  "an operation is waited for once");
+  Status ended = run_to_end(*found->second, deadline);
+  if (!found->second->done) return ended;
+  ended = found->second->status;
+  started_.erase(found);
+  return ended;
+}
+
+Status Communicator::Body::turn(std::chrono::nanoseconds may_block_for) {
+  const auto finished = progress_endpoints(may_block_for);
+  if (health.alarmed()) return fail_with(health.judge_alarm(), nullptr);
+  if (!finished.ok()) return fail(finished.status());
+  RONDEL_TRY(advance());
+  if (*finished > 0 && ++turns_ % kTurnsPerDeadlineLook != 0) return {};
+  return check_deadlines();
+}
+
+Status Communicator::Body::advance() {
+  if (const Status moved = collectives_.advance(); !moved.ok()) return fail(moved);
+  if (pairs_.idle()) return {};
+  if (const Status moved = pairs_.advance(); !moved.ok()) return fail(moved);
+  return {};
+}
+
+Result<std::size_t> Communicator::Body::progress_endpoints(std::chrono::nanoseconds may_block_for) {
+  if (pairs_.connecting()) may_block_for = std::min<std::chrono::nanoseconds>(may_block_for, kConnectLook);
+  if (pairs_.idle()) {
+    if (collectives_.idle()) return std::size_t{0};
+    return attachment.data->progress(may_block_for);
+  }
+  if (collectives_.idle()) return attachment.pairs->progress(may_block_for);
+  return progress_both(may_block_for);
+}
+
+/// Looks at both endpoints for a while, then sleeps until one of them has something.
+Result<std::size_t> Communicator::Body::progress_both(std::chrono::nanoseconds may_block_for) {
+  const Deadline deadline = Deadline::in(may_block_for);
+  for (int tries = 0;; ++tries) {
+    const auto data = attachment.data->progress(std::chrono::nanoseconds::zero());
+    RONDEL_TRY(data);
+    const auto pairs = attachment.pairs->progress(std::chrono::nanoseconds::zero());
+    RONDEL_TRY(pairs);
+    if (*data + *pairs > 0 || deadline.passed()) return *data + *pairs;
+    if (tries < kTriesBeforePoll) {
+      ::sched_yield();
+      continue;
+    }
+    pollfd ready[] = {{attachment.data->wait_descriptor(), POLLIN, 0},
+                      {attachment.pairs->wait_descriptor(), POLLIN, 0}};
+    const bool blind =
+        ready[0].fd < 0 || ready[1].fd < 0;  // an endpoint without a descriptor is looked at each ms
+    ::poll(ready, 2, blind ? 1 : deadline.left_ms());
+  }
+}
+
+Status Communicator::Body::check_deadlines() {
+  if (!collectives_.idle() && collectives_.current().deadline.passed())
+    return time_out(collectives_.current(), collectives_.waiting_for());
+  if (!pairs_.idle() && pairs_.most_urgent().deadline.passed())
+    return time_out(pairs_.most_urgent(), pairs_.most_urgent().request.root);
+  return {};
+}
+
+Status Communicator::Body::time_out(const Operation& operation, Rank peer) {
+  const std::chrono::duration<double> limit = options.timeout;
+  Failure failure;
+  failure.peer = peer;
+  failure.cause = peer == kNoRank
+                      ? fmt::format("not done within {:.1f} s", limit.count())
+                      : fmt::format("rank {} did not answer within {:.1f} s", peer, limit.count());
+  failure.hint = "RONDEL_TIMEOUT_S sets the limit for each operation";
+  return fail(Status(Code::timed_out, std::move(failure)), &operation);
+}
+
+/// The operation that a failure is told with, when it is not known: one whose endpoint broke, else any.
+const Operation* Communicator::Body::affected_operation() {
+  const bool pairs_broke = attachment.pairs != nullptr && !attachment.pairs->failure().ok();
+  if (!collectives_.idle() && (!pairs_broke || pairs_.idle())) return &collectives_.current();
+  return pairs_.idle() ? nullptr : &pairs_.most_urgent();
+}
+
+Status Communicator::Body::fail(const Status& status, const Operation* operation) {
+  if (operation == nullptr) operation = affected_operation();
+  const Endpoint* broken = nullptr;
+  for (const auto* endpoint : {&attachment.data, &attachment.pairs})
+    if (*endpoint != nullptr && !(*endpoint)->failure().ok()) broken = endpoint->get();
+  const std::string what =
+      operation == nullptr ? std::string() : describe(operation->request, operation->sequence);
+  Status verdict = health.judge(status, broken, operation == nullptr ? 0 : operation->entered, what);
+  return fail_with(std::move(verdict), operation);
+}
+
+Status Communicator::Body::fail_with(Status verdict, const Operation* operation) {
+  if (health.poisoned()) return health.failure();
+  if (operation == nullptr) operation = affected_operation();
+  Failure failure = verdict.failure();
+  failure.rank = options.rank;
+  if (operation != nullptr) {
+    failure.operation = describe(operation->request, operation->sequence);
+    const auto& endpoint = point_to_point(operation->request.kind) ? attachment.pairs : attachment.data;
+    if (endpoint != nullptr) failure.bytes_done = endpoint->bytes_received() - operation->bytes_before;
+  }
+  const Status final_failure(verdict.code(), std::move(failure));
+  if (attachment.data != nullptr) attachment.data->abort(verdict.code());
+  if (attachment.pairs != nullptr) attachment.pairs->abort(verdict.code());
+  health.poison(final_failure);
+  collectives_.fail(final_failure);
+  pairs_.fail(final_failure);
+  return final_failure;
+}
+
+Result<int> Communicator::Body::wait_descriptor() {
+  const bool alone = attachment.data == nullptr;
+  const int descriptors[] = {alone ? -1 : attachment.data->wait_descriptor(),
+                             alone ? -1 : attachment.pairs->wait_descriptor()};
+  if (ready_) return ready_.get();
+  ready_ = UniqueFd(alone ? ::eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC) : ::epoll_create1(EPOLL_CLOEXEC));
+  if (!ready_) return system_failure(Code::out_of_resources, "making a descriptor to wait on", errno);
+  for (const int descriptor : descriptors) {
+    if (descriptor < 0) continue;
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (::epoll_ctl(ready_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) {
+      ready_.reset();
+      return system_failure(Code::io_error, "watching an endpoint", errno);
+    }
+  }
+  return ready_.get();
+}
+
+}  // namespace rondel

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inside of a Communicator: its endpoints, the two lanes that run operations over them, and the wait loop
+// that moves both while it watches deadlines and alarms. Owned by its Communicator; driver thread only,
+// except abort() and failure().
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "lib/unique_fd.h"
+#include "ring/bootstrap.h"
+#include "ring/collective_lane.h"
+#include "ring/communicator.h"
+#include "ring/health.h"
+#include "ring/pair_lane.h"
+#include "ring/planner.h"
+
+namespace rondel {
+
+struct Communicator::Body {
+  Body(std::shared_ptr<Job> shared_job, CommunicatorOptions own_options,
+       std::shared_ptr<liveness::Watch> joined, Attachment made, std::optional<Algorithm> algorithm);
+  ~Body();
+
+  Status run(const CollectiveRequest& request);
+  Result<OperationId> start(const CollectiveRequest& request);
+  Status progress(std::chrono::nanoseconds may_block_for);
+  bool done(OperationId id) const;
+  Status wait(OperationId id, Deadline deadline);
+  Result<int> wait_descriptor();
+
+  /// `watch` and `exchange` are null for a single rank.
+  static Result<std::unique_ptr<Communicator>> build(std::shared_ptr<Job> job, CommunicatorOptions options,
+                                                     std::shared_ptr<liveness::Watch> watch,
+                                                     Exchange* exchange, Deadline deadline);
+
+  const std::shared_ptr<Job> job;
+  const CommunicatorOptions options;
+  Attachment attachment;
+  Health health;
+  std::uint64_t children = 0;
+
+ private:
+  Status check_usable();
+  void enqueue(Operation& operation);
+  Status run_to_end(const Operation& operation, Deadline deadline);
+  /// Waits up to `may_block_for` for something to move, then does what can be done.
+  Status turn(std::chrono::nanoseconds may_block_for);
+  Status advance();
+  Result<std::size_t> progress_endpoints(std::chrono::nanoseconds may_block_for);
+  Result<std::size_t> progress_both(std::chrono::nanoseconds may_block_for);
+  Status check_deadlines();
+  Status time_out(const Operation& operation, Rank peer);
+  Status fail(const Status& status, const Operation* operation = nullptr);
+  Status fail_with(Status verdict, const Operation* operation);
+  const Operation* affected_operation();
+
+  Planner planner_;
+  CollectiveLane collectives_;
+  PairLane pairs_;
+  Operation direct_;  // of run()
+  std::map<OperationId, std::unique_ptr<Operation>> started_;
+  OperationId last_id_ = 0;
+  UniqueFd ready_;  // epoll over both endpoints, or an eventfd that is always readable for a single rank
+  int turns_ = 0;
+};
+
+}  // namespace rondel

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ring/exchange.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/wire.h"
+
+namespace rondel {
+namespace {
+
+constexpr std::chrono::milliseconds kGlance{50};   // a wait that holds the store's mutex
+constexpr std::chrono::milliseconds kGrace{3000};  // others wait this much longer than rank 0, who knows why
+constexpr std::chrono::milliseconds kLook{20};     // for a key that is there or is not
+constexpr std::size_t kRanksNamed = 16;
+
+class StoreExchange final : public Exchange {
+ public:
+  StoreExchange(Store& store, std::mutex& mutex, std::string prefix, Rank rank, Rank size,
+                std::shared_ptr<liveness::Watch> watch)
+      : store_(store),
+        mutex_(mutex),
+        prefix_(std::move(prefix)),
+        rank_(rank),
+        size_(size),
+        watch_(std::move(watch)) {}
+
+  Result<std::vector<Bytes>> all_gather(std::string_view what, const Bytes& mine, Deadline deadline) override;
+
+ private:
+  std::string key(std::string_view what, Rank rank) const {
+    return fmt::format("{}/{}/{}", prefix_, what, rank);
+  }
+  /// Without the number that makes it unique.
+  std::string shown_name() const { return prefix_.substr(0, prefix_.find('#')); }
+  std::string table_key(std::string_view what) const { return fmt::format("{}/{}/all", prefix_, what); }
+
+  Status set(const std::string& key, const Bytes& value) {
+    const std::lock_guard lock(mutex_);
+    return store_.set(key, value);
+  }
+  Result<Bytes> get(const std::string& key, Deadline deadline);
+  Result<std::vector<Bytes>> collect(std::string_view what, const Bytes& mine, Deadline deadline);
+  Result<std::vector<Bytes>> read_table(std::string_view what, Deadline deadline);
+  Status missing_ranks(std::string_view what);
+  Status incident() const;
+
+  Store& store_;
+  std::mutex& mutex_;
+  const std::string prefix_;
+  const Rank rank_;
+  const Rank size_;
+  const std::shared_ptr<liveness::Watch> watch_;
+};
+
+Status StoreExchange::incident() const {
+  const liveness::Incident& incident = watch_->incident();
+  Failure failure;
+  failure.cause = incident.cause;
+  failure.hint = incident.hint;
+  failure.host = incident.host;
+  failure.peer = incident.guilty;
+  failure.rank = rank_;
+  return Status(incident.code, std::move(failure));
+}
+
+Result<Bytes> StoreExchange::get(const std::string& key, Deadline deadline) {
+  for (;;) {
+    if (watch_->raised()) return incident();
+    {
+      const std::lock_guard lock(mutex_);
+      auto value = store_.get(key, Deadline::in(kGlance).or_before(deadline));
+      if (value.ok() || value.code() != Code::timed_out || deadline.passed()) return value;
+    }
+  }
+}
+
+/// Who has not come, in words; rank 0 and, should rank 0 be missing, everybody else.
+Status StoreExchange::missing_ranks(std::string_view what) {
+  std::string names;
+  std::size_t missing = 0;
+  Rank first = kNoRank;
+  for (Rank rank = 0; rank < size_; ++rank) {
+    const std::lock_guard lock(mutex_);
+    if (store_.get(key(what, rank), Deadline::in(kLook)).ok()) continue;
+    if (missing++ == 0) first = rank;
+    if (missing <= kRanksNamed) names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
+  }
+  if (missing > kRanksNamed) names += ", ...";
+  Failure failure;
+  failure.cause =
+      missing == 0
+          ? fmt::format("all ranks of {} came, but rank 0 did not say so in time", shown_name())
+          : fmt::format("{} of {} ranks did not come to {} in time: {}", missing, size_, shown_name(), names);
+  failure.hint =
+      "see that every rank was started and reaches the store; RONDEL_START_TIMEOUT_S sets the limit";
+  failure.peer = first;
+  failure.rank = rank_;
+  return Status(Code::timed_out, std::move(failure));
+}
+
+/// Rank 0: everybody's bytes. A failure is what the others will read.
+Result<std::vector<Bytes>> StoreExchange::collect(std::string_view what, const Bytes& mine,
+                                                  Deadline deadline) {
+  std::vector<Bytes> all{mine};
+  for (Rank rank = 1; rank < size_; ++rank) {
+    auto bytes = get(key(what, rank), deadline);
+    if (bytes.code() == Code::timed_out) return missing_ranks(what);
+    RONDEL_TRY(bytes);
+    all.push_back(std::move(bytes).value());
+  }
+  return all;
+}
+
+Result<std::vector<Bytes>> StoreExchange::read_table(std::string_view what, Deadline deadline) {
+  auto table = get(table_key(what), Deadline::at(deadline.when() + kGrace));
+  if (table.code() == Code::timed_out) return missing_ranks(what);
+  RONDEL_TRY(table);
+  wire::Reader reader(*table);
+  const auto code = static_cast<Code>(reader.number<std::uint8_t>());
+  if (code != Code::ok) {
+    Failure failure;
+    failure.peer = static_cast<Rank>(reader.number<std::uint32_t>());
+    failure.cause = reader.text(kStoreValueLimit);
+    failure.hint = reader.text(kStoreValueLimit);
+    failure.rank = rank_;
+    return Status(code, std::move(failure));
+  }
+  std::vector<Bytes> all;
+  for (Rank rank = 0; rank < size_; ++rank) {
+    const auto bytes = reader.blob(kStoreValueLimit);
+    all.emplace_back(bytes.begin(), bytes.end());
+  }
+  if (!reader.finished())
+    return Status(Code::internal, fmt::format("the table {} is damaged", table_key(what)));
+  return all;
+}
+
+Result<std::vector<Bytes>> StoreExchange::all_gather(std::string_view what, const Bytes& mine,
+                                                     Deadline deadline) {
+  RONDEL_TRY(set(key(what, rank_), mine));
+  if (rank_ != 0) return read_table(what, deadline);
+  auto all = collect(what, mine, deadline);
+  wire::Writer table;
+  table.number(static_cast<std::uint8_t>(all.code()));
+  if (all.ok()) {
+    for (const Bytes& bytes : *all) table.blob(bytes);
+  } else {
+    const Failure failure = all.status().failure();
+    table.number(static_cast<std::uint32_t>(failure.peer)).text(failure.cause).text(failure.hint);
+  }
+  if (const Status told = set(table_key(what), table.bytes()); !told.ok() && all.ok()) return told;
+  return all;
+}
+
+}  // namespace
+
+std::unique_ptr<Exchange> make_store_exchange(Store& store, std::mutex& mutex, std::string prefix, Rank rank,
+                                              Rank size, std::shared_ptr<liveness::Watch> watch) {
+  return std::make_unique<StoreExchange>(store, mutex, std::move(prefix), rank, size, std::move(watch));
+}
+
+}  // namespace rondel

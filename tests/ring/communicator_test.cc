@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ring/communicator.h"
+
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <mutex>
+#include <numeric>
+#include <random>
+
+#include "tests/ring/ring_world.h"
+#include "tests/support/reference.h"
+
+namespace rondel::test {
+namespace {
+
+using Kind = CollectiveKind;
+
+constexpr Kind kCollectives[] = {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather, Kind::broadcast,
+                                 Kind::reduce,     Kind::gather,         Kind::scatter,    Kind::all_to_all};
+
+bool has_in_place_form(Kind kind) { return kind != Kind::all_to_all; }
+
+TEST_CASE("every collective gives the reference's answer, in and out of place, for sizes 1 to 6") {
+  for (Rank size = 1; size <= 6; ++size) {
+    RingWorld world(size);
+    CHECK(world.run([](RankTest& test, Communicator& communicator) {
+      for (const Kind kind : kCollectives)
+        for (const std::uint64_t count : {0, 1, 7, 1000})
+          for (const bool in_place : {false, true}) {
+            if (in_place && !has_in_place_form(kind)) continue;
+            Trial trial;
+            trial.kind = kind;
+            trial.count = count;
+            trial.in_place = in_place;
+            trial.root = static_cast<Rank>(count % static_cast<std::uint64_t>(communicator.size()));
+            try_out(test, communicator, trial);
+          }
+    }) == "");
+  }
+}
+
+TEST_CASE("every type and operator that go together, small and large") {
+  RingWorld world(3);
+  CHECK(world.run([](RankTest& test, Communicator& communicator) {
+    for (std::size_t t = 0; t < kDataTypeCount; ++t)
+      for (std::size_t o = 0; o < kReduceOpCount; ++o)
+        for (const Kind kind : {Kind::all_reduce, Kind::reduce_scatter, Kind::reduce})
+          for (const std::uint64_t count : {5, 5'000}) {
+            Trial trial;
+            trial.kind = kind;
+            trial.type = static_cast<DataType>(t);
+            trial.op = static_cast<ReduceOp>(o);
+            trial.count = count;
+            trial.in_place = (t + o) % 2 == 0;
+            if (supports(trial.type, trial.op)) try_out(test, communicator, trial);
+          }
+  }) == "");
+}
+
+TEST_CASE("every algorithm that the user may ask for, large enough for many segments") {
+  for (const char* algorithm : {"ring", "circulant", "one_shot", "recursive_doubling"})
+    for (const Rank size : {2, 4, 5}) {
+      RingWorld world(size);
+      const auto tune = [&](Rank, CommunicatorOptions& options) {
+        options.algorithm = algorithm;
+        options.segment_bytes = 2048;
+      };
+      INFO(algorithm << " on " << size);
+      CHECK(world.run(
+                [](RankTest& test, Communicator& communicator) {
+                  for (const Kind kind : kCollectives)
+                    for (const std::uint64_t count : {3, 12'001})
+                      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average}) {
+                        Trial trial;
+                        trial.kind = kind;
+                        trial.count = count;
+                        trial.op = op;
+                        trial.in_place = has_in_place_form(kind) && count > 3;
+                        trial.root = communicator.size() - 1;
+                        try_out(test, communicator, trial);
+                      }
+                },
+                tune) == "");
+    }
+}
+
+TEST_CASE("counts that differ by rank, zeros among them") {
+  for (const Rank size : {2, 3, 5}) {
+    RingWorld world(size);
+    CHECK(world.run([](RankTest& test, Communicator& communicator) {
+      for (const Kind kind : {Kind::reduce_scatter, Kind::all_gather, Kind::gather, Kind::scatter})
+        for (const std::uint64_t scale : {1, 3000})
+          for (const bool in_place : {false, true}) {
+            Trial trial;
+            trial.kind = kind;
+            trial.in_place = in_place;
+            for (Rank rank = 0; rank < communicator.size(); ++rank)
+              trial.counts.push_back(static_cast<std::uint64_t>((rank + 1) % 3) * scale);
+            try_out(test, communicator, trial);
+          }
+    }) == "");
+  }
+}
+
+TEST_CASE("alltoall with counts that differ by pair; a pair that disagrees is a mismatch") {
+  RingWorld world(3);
+  CHECK(world.run([](RankTest& test, Communicator& communicator) {
+    const auto count = [](Rank from, Rank to) { return static_cast<std::uint64_t>((from * 2 + to) % 4); };
+    std::vector<std::uint64_t> sent, received;
+    std::vector<std::int32_t> input, output, wanted;
+    for (Rank peer = 0; peer < 3; ++peer) {
+      sent.push_back(count(communicator.rank(), peer));
+      received.push_back(count(peer, communicator.rank()));
+      for (std::uint64_t i = 0; i < sent.back(); ++i)
+        input.push_back(communicator.rank() * 100 + peer * 10 + static_cast<std::int32_t>(i));
+      for (std::uint64_t i = 0; i < received.back(); ++i)
+        wanted.push_back(peer * 100 + communicator.rank() * 10 + static_cast<std::int32_t>(i));
+    }
+    output.resize(wanted.size(), -1);
+    CollectiveRequest request;
+    request.kind = Kind::all_to_all;
+    request.type = DataType::int32;
+    request.input = input.data();
+    request.output = output.data();
+    request.counts = sent;
+    request.receive_counts = received;
+    test.require_ok(communicator.run(request), "alltoall");
+    test.expect(output == wanted, "alltoall data");
+    if (communicator.rank() == 2) ++received[0];
+    output.assign(16, -1);
+    request.output = output.data();
+    const Status failed = communicator.run(request);
+    test.expect_equal(failed.code(), Code::mismatch, "code");
+    test.expect(output == std::vector<std::int32_t>(16, -1), "no data was written");
+  }) == "");
+}
+
+TEST_CASE("floating-point sums have the same bits on every rank") {
+  for (const char* algorithm : {"", "ring", "circulant", "one_shot", "recursive_doubling"})
+    for (const Rank size : {3, 4, 6}) {
+      RingWorld world(size);
+      std::mutex mutex;
+      std::vector<Bytes> results[8];
+      const auto tune = [&](Rank, CommunicatorOptions& options) { options.algorithm = algorithm; };
+      INFO(algorithm << " on " << size);
+      CHECK(world.run(
+                [&](RankTest& test, Communicator& communicator) {
+                  std::mt19937 random(static_cast<unsigned>(communicator.rank()) + 7);
+                  int slot = 0;
+                  for (const DataType type :
+                       {DataType::float32, DataType::float64, DataType::float16, DataType::bfloat16})
+                    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average}) {
+                      Bytes data(3001 * size_of(type));  // any bits at all, NaNs and infinities among them
+                      for (std::byte& byte : data) byte = static_cast<std::byte>(random());
+                      CollectiveRequest request;
+                      request.kind = Kind::all_reduce;
+                      request.input = request.output = data.data();
+                      request.count = 3001;
+                      request.type = type;
+                      request.op = op;
+                      test.require_ok(communicator.run(request), "allreduce");
+                      const std::lock_guard lock(mutex);
+                      results[slot++].push_back(data);
+                    }
+                },
+                tune) == "");
+      for (const auto& same : results)
+        for (const Bytes& bytes : same) CHECK(bytes == same.front());
+    }
+}
+
+TEST_CASE("an average of equal 16-bit values is that value, and does not overflow on the way") {
+  for (const Rank size : {3, 4, 5, 7}) {
+    RingWorld world(size);
+    CHECK(world.run([](RankTest& test, Communicator& communicator) {
+      for (const std::uint64_t count : {1, 20'000}) {
+        std::vector<std::uint16_t> data(count, 0x74e2);  // float16 20000
+        CollectiveRequest request;
+        request.kind = Kind::all_reduce;
+        request.input = request.output = data.data();
+        request.count = count;
+        request.type = DataType::float16;
+        request.op = ReduceOp::average;
+        test.require_ok(communicator.run(request), "average");
+        for (const std::uint16_t bits : data)
+          if (bits != 0x74e2) return test.note(fmt::format("20000 became {:#x}", bits));
+      }
+    }) == "");
+  }
+}
+
+TEST_CASE("one rank needs no store, no member and no transport") {
+  CommunicatorOptions options;
+  auto communicator = Communicator::create(std::make_shared<Job>(), options);
+  REQUIRE(communicator.ok());
+  CHECK((*communicator)->transport_name() == "none");
+  RankTest test(0, 1);
+  test.run([&](RankTest& body) {
+    for (const Kind kind : kCollectives)
+      for (const bool in_place : {false, true}) {
+        Trial trial;
+        trial.kind = kind;
+        trial.count = 9;
+        trial.in_place = in_place && has_in_place_form(kind);
+        trial.op = ReduceOp::average;
+        try_out(body, **communicator, trial);
+      }
+  });
+  CHECK(all_of(test.failures()) == "");
+  CollectiveRequest barrier;
+  CHECK((*communicator)->run(barrier).ok());
+  auto copy = (*communicator)->duplicate();
+  REQUIRE(copy.ok());
+  CHECK((*copy)->size() == 1);
+  auto id = (*communicator)->start(barrier);
+  REQUIRE(id.ok());
+  CHECK((*communicator)->wait_descriptor().ok());
+  CHECK((*communicator)->wait(*id, Deadline::in(std::chrono::seconds(1))).ok());
+}
+
+TEST_CASE("several operations in flight end in order of their start, each with its own answer") {
+  RingWorld world(4);
+  CHECK(world.run([](RankTest& test, Communicator& communicator) {
+    constexpr int kOperations = 12;
+    std::vector<std::vector<float>> inputs, outputs;
+    std::vector<OperationId> ids;
+    for (int i = 0; i < kOperations; ++i) {
+      inputs.emplace_back(static_cast<std::size_t>(1 + i * 997), static_cast<float>(communicator.rank() + i));
+      outputs.emplace_back(inputs.back().size(), -1.0F);
+    }
+    for (int i = 0; i < kOperations; ++i) {
+      const auto index = static_cast<std::size_t>(i);
+      const auto id = communicator.start(all_reduce_request(inputs[index], outputs[index]));
+      test.require_ok(id, "start");
+      ids.push_back(*id);
+    }
+    const Deadline deadline = Deadline::in(std::chrono::seconds(20));
+    for (int i = kOperations - 1; i >= 0; i -= 3) {
+      test.require_ok(communicator.wait(ids[static_cast<std::size_t>(i)], deadline), "wait");
+      for (int before = 0; before < i; ++before)
+        test.expect(communicator.done(ids[static_cast<std::size_t>(before)]), "earlier operations are done");
+    }
+    for (int i = 0; i < kOperations; ++i)
+      for (const float value : outputs[static_cast<std::size_t>(i)])
+        if (value != static_cast<float>(6 + 4 * i)) return test.note(fmt::format("operation {} is wrong", i));
+  }) == "");
+}
+
+TEST_CASE("progress and the wait descriptor drive operations to their end") {
+  RingWorld world(2);
+  CHECK(world.run([](RankTest& test, Communicator& communicator) {
+    std::vector<float> data(5000, 1.0F);
+    const auto id = communicator.start(all_reduce_request(data, data));
+    test.require_ok(id, "start");
+    const Deadline deadline = Deadline::in(std::chrono::seconds(20));
+    while (!communicator.done(*id) && !deadline.passed()) {
+      test.require_ok(communicator.wait_descriptor(), "descriptor");
+      test.require_ok(communicator.progress(std::chrono::milliseconds(5)), "progress");
+    }
+    test.require_ok(communicator.wait(*id, deadline), "wait");
+    test.expect(data.front() == 2.0F && data.back() == 2.0F, "sum");
+    test.expect_equal(communicator.wait(*id, deadline).code(), Code::invalid_argument, "a second wait");
+  }) == "");
+}
+
+TEST_CASE("sends and receives progress side by side and beside collectives") {
+  RingWorld world(3);
+  CHECK(world.run([](RankTest& test, Communicator& communicator) {
+    const Rank rank = communicator.rank();
+    std::vector<std::vector<std::int32_t>> sent(3), received(3);
+    std::vector<OperationId> ids;
+    const auto start = [&](CollectiveRequest request) {
+      const auto id = communicator.start(request);
+      test.require_ok(id, "start");
+      ids.push_back(*id);
+    };
+    for (Rank peer = 2; peer >= 0; --peer) {
+      if (peer == rank) continue;
+      const auto p = static_cast<std::size_t>(peer);
+      sent[p].assign(20'000, rank * 10 + peer);
+      received[p].assign(20'000, -1);
+      CollectiveRequest request;
+      request.type = DataType::int32;
+      request.count = 10'000;
+      request.root = peer;
+      for (std::size_t half = 0; half < 2; ++half) {
+        request.kind = Kind::recv;
+        request.output = received[p].data() + half * 10'000;
+        start(request);
+        request.kind = Kind::send;
+        request.input = sent[p].data() + half * 10'000;
+        start(request);
+      }
+    }
+    std::vector<float> data(1000, 1.0F);
+    test.require_ok(communicator.run(all_reduce_request(data, data)), "allreduce");
+    const Deadline deadline = Deadline::in(std::chrono::seconds(20));
+    for (const OperationId id : ids) test.require_ok(communicator.wait(id, deadline), "wait");
+    for (Rank peer = 0; peer < 3; ++peer) {
+      const std::vector<std::int32_t> wanted(20'000, peer * 10 + rank);
+      if (peer != rank) test.expect(received[static_cast<std::size_t>(peer)] == wanted, "received data");
+    }
+    test.expect(data.back() == 3.0F, "sum");
+  }) == "");
+}
+
+TEST_CASE("more sends than an endpoint takes at once wait for their turn") {
+  RingWorld world(2);
+  CHECK(world.run([](RankTest& test, Communicator& communicator) {
+    constexpr int kMessages = 100;
+    std::vector<std::int32_t> data(kMessages, -1);
+    std::vector<OperationId> ids;
+    for (int i = 0; i < kMessages; ++i) {
+      CollectiveRequest request;
+      request.type = DataType::int32;
+      request.count = 1;
+      request.root = 1 - communicator.rank();
+      request.kind = communicator.rank() == 0 ? Kind::send : Kind::recv;
+      std::int32_t& slot = data[static_cast<std::size_t>(i)];
+      if (communicator.rank() == 0) slot = i * i;
+      request.input = request.output = &slot;
+      const auto id = communicator.start(request);
+      test.require_ok(id, "start");
+      ids.push_back(*id);
+    }
+    for (const OperationId id : ids)
+      test.require_ok(communicator.wait(id, Deadline::in(std::chrono::seconds(20))), "wait");
+    for (int i = 0; i < kMessages; ++i)
+      test.expect_equal(data[static_cast<std::size_t>(i)], i * i, "message in order");
+  }) == "");
+}
+
+TEST_CASE("a round of pairs that wait for one another does not lock up while connecting") {
+  RingWorld world(3);
+  CHECK(world.run([](RankTest& test, Communicator& communicator) {
+    // 2 starts to receive from 0 and to send to 1; 1 needs that before it sends to 0, and 0 needs that before
+    // it sends.
+    std::int32_t in = 7, out = -1;
+    const auto request = [&](Kind kind, Rank peer) {
+      CollectiveRequest made;
+      made.kind = kind;
+      made.type = DataType::int32;
+      made.count = 1;
+      made.root = peer;
+      made.input = &in;
+      made.output = &out;
+      return made;
+    };
+    if (communicator.rank() == 2) {
+      const auto recv = communicator.start(request(Kind::recv, 0));
+      test.require_ok(recv, "start");
+      test.require_ok(communicator.run(request(Kind::send, 1)), "send");
+      test.require_ok(communicator.wait(*recv, Deadline::in(std::chrono::seconds(20))), "wait");
+    } else if (communicator.rank() == 1) {
+      test.require_ok(communicator.run(request(Kind::recv, 2)), "recv");
+      test.require_ok(communicator.run(request(Kind::send, 0)), "send");
+    } else {
+      test.require_ok(communicator.run(request(Kind::recv, 1)), "recv");
+      test.require_ok(communicator.run(request(Kind::send, 2)), "send");
+    }
+    test.expect_equal(out, 7, "received");
+  }) == "");
+}
+
+TEST_CASE("split by colour and key; the parts work at once and beside the whole") {
+  RingWorld world(5);
+  CHECK(world.run([](RankTest& test, Communicator& communicator) {
+    const Rank rank = communicator.rank();
+    auto none = communicator.split(rank == 4 ? -1 : rank % 2, -rank);
+    test.require_ok(none, "split");
+    if (rank == 4) {
+      test.expect(*none == nullptr, "no communicator for a negative colour");
+    } else {
+      Communicator& part = **none;
+      test.expect_equal(part.size(), 2, "size");
+      test.expect_equal(part.rank(), rank < 2 ? 1 : 0, "rank by falling key");
+      std::vector<float> data(3000, static_cast<float>(rank));
+      test.require_ok(part.run(all_reduce_request(data, data)), "allreduce");
+      test.expect_equal(data.back(), rank % 2 == 0 ? 2.0F : 4.0F, "sum of the part");
+    }
+    auto copy = communicator.duplicate();
+    test.require_ok(copy, "duplicate");
+    for (Communicator* each : {copy->get(), &communicator}) {
+      std::vector<float> data(10, 1.0F);
+      test.require_ok(each->run(all_reduce_request(data, data)), "allreduce");
+      test.expect_equal(data.back(), 5.0F, "sum of all");
+    }
+    auto again = (*copy)->split(0, rank);
+    test.require_ok(again, "split of a duplicate");
+    test.expect_equal((*again)->rank(), rank, "rank");
+  }) == "");
+}
+
+TEST_CASE("the same name can be used again, with other sizes") {
+  RingWorld world(4);
+  CHECK(world.run_bare([&](RankTest& test) {
+    auto job = world.make_job();
+    for (const Rank size : {4, 2, 4, 3}) {
+      if (test.rank() >= size) {
+        test.require_ok(job->store->add(fmt::format("world/uses/{}", test.rank()), 1), "a use passed by");
+        continue;
+      }
+      CommunicatorOptions options = world.options(test.rank());
+      options.size = size;
+      auto communicator = Communicator::create(job, options);
+      test.require_ok(communicator, "create");
+      std::vector<float> data(100, 1.0F);
+      test.require_ok((*communicator)->run(all_reduce_request(data, data)), "allreduce");
+      test.expect_equal(data.back(), static_cast<float>(size), "sum");
+    }
+  }) == "");
+}
+
+TEST_CASE("bytes sent and received are counted") {
+  RingWorld world(2);
+  CHECK(world.run(
+            [](RankTest& test, Communicator& communicator) {
+              const std::uint64_t sent = communicator.bytes_sent(), received = communicator.bytes_received();
+              std::vector<float> data(1000, 1.0F);
+              test.require_ok(communicator.run(all_reduce_request(data, data)), "first");
+              const std::uint64_t first = communicator.bytes_sent() - sent;
+              test.require_ok(communicator.run(all_reduce_request(data, data)), "second");
+              test.expect_equal(communicator.bytes_sent() - sent - first, std::uint64_t{4000},
+                                "the ring's volume");
+              test.expect(communicator.bytes_received() - received >= 8000, "received");
+            },
+            [](Rank, CommunicatorOptions& options) { options.algorithm = "ring"; }) == "");
+}
+
+}  // namespace
+}  // namespace rondel::test
