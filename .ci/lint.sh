@@ -29,7 +29,8 @@ tidy() {
     if grep -qE "\"file\": \"(\.\./)?$file\"" "$folder/compile_commands.json"; then compiled+=("$file"); fi
   done
   [ ${#compiled[@]} -gt 0 ] || return 0
-  printf '%s\0' "${compiled[@]}" | xargs -0 -P "$(nproc)" -n 1 clang-tidy-14 --quiet -p "$folder"
+  printf '%s\0' "${compiled[@]}" | xargs -0 -P "$(nproc)" -n 1 clang-tidy-14 --quiet -p "$folder" \
+    --extra-arg=-Wno-unknown-warning-option
 }
 
 # The quick form: what differs from the main branch, and the newest commit; at most eight files.

@@ -221,6 +221,7 @@ Result<Bytes> Handshake::take_challenge(std::span<const std::byte> body) {
   const auto wanted = mac("responder");
   if (!wanted.ok()) return refuse(wanted.code(), wanted.status().failure().cause, "");
   if (!equal(*wanted, proof)) return refuse(Code::refused, kOtherSecret, kOtherSecret, kSecretHint);
+  peer_proved_ = true;
   append(transcript_, proof);
   peer_payload_.assign(payload.begin(), payload.end());
   const auto mine = mac("initiator");
@@ -233,6 +234,7 @@ Result<Bytes> Handshake::take_proof(std::span<const std::byte> body) {
   const auto wanted = mac("initiator");
   if (!wanted.ok()) return refuse(wanted.code(), wanted.status().failure().cause, "");
   if (!equal(*wanted, body)) return refuse(Code::refused, kOtherSecret, kOtherSecret, kSecretHint);
+  peer_proved_ = true;
   const Status judged = judge_ ? judge_(peer_payload_) : Status();
   if (!judged.ok())
     return refuse(judged.code(), judged.failure().cause, judged.text(), judged.failure().hint);

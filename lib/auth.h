@@ -73,6 +73,9 @@ class Handshake {
   /// How many bytes the message being received still lacks: its header, then its body. At least 1 until done.
   std::size_t wants() const;
   bool done() const;
+  /// Whether the peer has shown that it knows the secret; true also when it then refused for a reason of its
+  /// own.
+  bool peer_proved() const { return peer_proved_; }
   const Bytes& farewell() const;
   /// The peer's payload, once done().
   const Bytes& peer_payload() const;
@@ -103,6 +106,7 @@ class Handshake {
   Bytes payload_;
   Judge judge_;
   Stage stage_;
+  bool peer_proved_ = false;
   std::array<std::byte, 32> nonce_{};
   std::size_t body_bytes_ = 0;  // of the message being received, once its header is whole
   std::uint16_t version_ = 0;   // likewise

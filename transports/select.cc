@@ -16,7 +16,7 @@ namespace rondel {
 namespace {
 
 constexpr std::size_t kTextLimit = 4096;
-constexpr std::size_t kOfferLimit = 64;
+constexpr std::uint32_t kOfferLimit = 64;
 
 struct Verdict {
   bool usable = false;
@@ -78,7 +78,7 @@ Result<Offers> decode_offers(std::span<const std::byte> bytes) {
   wire::Reader reader(bytes);
   const auto count = reader.number<std::uint32_t>();
   Offers offers;
-  for (std::uint32_t i = 0; i < count && count <= kOfferLimit && reader.good(); ++i) {
+  for (std::uint32_t i = 0; i < std::min(count, kOfferLimit) && reader.good(); ++i) {
     Offer offer;
     offer.name = reader.text(kTextLimit);
     offer.probe.usable = reader.number<std::uint8_t>() != 0;
@@ -87,7 +87,7 @@ Result<Offers> decode_offers(std::span<const std::byte> bytes) {
     offer.probe.bytes_per_second = reader.number<std::uint64_t>();
     offers.push_back(std::move(offer));
   }
-  if (!reader.finished())
+  if (!reader.finished() || offers.size() != count)
     return Status(Code::refused, fmt::format("{} bytes are not a list of transports", bytes.size()),
                   "all ranks must run the same version");
   return offers;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The sweep that every peer program here runs, so that their numbers can be set side by side: sizes, warm-up
- * and iterations by size, and the one line per size that compare reads. C11 and C++20. It times nothing
+ * and iterations by size, and the one line per size that compare.py reads. C11 and C++20. It times nothing
  * itself: a program fills an array with the time of each iteration (the slowest rank's) and calls
  * sweep_report. */
 #ifndef RONDEL_BENCH_PEERS_SWEEP_H

@@ -43,10 +43,9 @@ Result<CollectiveRequest> to_request(const Arguments& arguments, Rank size) {
   const auto type = static_cast<std::size_t>(arguments.type);
   const auto op = static_cast<std::size_t>(arguments.op);
   if (type >= kDataTypeCount)
-    return wrong(fmt::format("element type {} is none", static_cast<int>(arguments.type)),
-                 "use a rondel_dtype_t");
+    return wrong(fmt::format("element type {} is none", arguments.type), "use a rondel_dtype_t");
   if (op >= kReduceOpCount)
-    return wrong(fmt::format("operator {} is none", static_cast<int>(arguments.op)), "use a rondel_op_t");
+    return wrong(fmt::format("operator {} is none", arguments.op), "use a rondel_op_t");
   CollectiveRequest request;
   request.kind = arguments.kind;
   request.input = arguments.input;

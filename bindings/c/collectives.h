@@ -15,8 +15,8 @@ struct Arguments {
   const void* input = nullptr;
   void* output = nullptr;
   std::uint64_t count = 0;
-  rondel_dtype_t type = RONDEL_FLOAT32;
-  rondel_op_t op = RONDEL_SUM;
+  int type = RONDEL_FLOAT32;  // a rondel_dtype_t, unless the caller is wrong
+  int op = RONDEL_SUM;        // a rondel_op_t, likewise
   std::int32_t root = 0;
   bool has_counts = false;
   const std::uint64_t* counts = nullptr;

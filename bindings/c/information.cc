@@ -72,8 +72,9 @@ const char* rondel_build_info(void) {
 }
 
 const char* rondel_status_string(rondel_status_t code) {
-  return rondel::name_of(static_cast<rondel::Code>(code < 0 || code > RONDEL_INTERNAL ? UINT8_MAX : code))
-      .data();
+  const int number = code;  // any number, if the caller is wrong
+  const bool known = number >= 0 && number <= RONDEL_INTERNAL;
+  return rondel::name_of(static_cast<rondel::Code>(known ? number : UINT8_MAX)).data();
 }
 
 int32_t rondel_rank(rondel_comm_t comm) { return is_handle(comm) ? comm->communicator->rank() : -1; }

@@ -11,6 +11,7 @@
 #include "bindings/c/errors.h"
 #include "bindings/c/process_state.h"
 #include "bindings/c/torchrun.h"
+#include "lib/host_identity.h"
 #include "lib/store/file_store.h"
 #include "lib/store/tcp_client.h"
 
@@ -171,7 +172,7 @@ Result<Started> start_under_torchrun(const Settings& settings) {
   const auto directory = private_directory();
   RONDEL_TRY(directory);
   Settings named = settings;
-  named.config.job = fmt::format("{}{}", config.job, master->port);
+  named.config.job = fmt::format("{}/{}/{}", config.job, this_host().name, master->port);
   return start_in_directory(named, *directory, *config.rank, *config.size, true);
 }
 

@@ -24,6 +24,22 @@ bool names_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
+/// A directory that belongs to this user and exists.
+Result<std::string> private_parent() {
+  const char* runtime = environment_variable("XDG_RUNTIME_DIR");
+  if (runtime != nullptr && *runtime == '/') return std::string(runtime);
+  const char* home = environment_variable("HOME");
+  if (home == nullptr || *home != '/')
+    return Status(Code::unavailable,
+                  "neither XDG_RUNTIME_DIR nor HOME names a place where the ranks of this host can meet",
+                  "set XDG_RUNTIME_DIR to a directory of your own, or RONDEL_SECRET_FILE");
+  const std::string cache = fmt::format("{}/.cache", home);
+  if (::mkdir(cache.c_str(), 0700) != 0 && errno != EEXIST)
+    return system_failure(Code::unavailable, "creating " + cache, errno,
+                          "set XDG_RUNTIME_DIR to a directory of your own");
+  return cache;
+}
+
 }  // namespace
 
 bool TorchrunMaster::is_loopback() const { return names_loopback(host); }
@@ -69,9 +85,9 @@ Result<std::string> resolve(const TorchrunMaster& master, bool one_host) {
 }
 
 Result<std::string> private_directory() {
-  const char* runtime = environment_variable("XDG_RUNTIME_DIR");
-  const std::string path = runtime != nullptr && *runtime == '/' ? fmt::format("{}/rondel", runtime)
-                                                                 : fmt::format("/tmp/rondel-{}", ::geteuid());
+  const auto parent = private_parent();
+  RONDEL_TRY(parent);
+  const std::string path = *parent + "/rondel";
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
     return system_failure(Code::unavailable,
                           fmt::format("creating {}, where the ranks of this host meet", path), errno,

@@ -26,8 +26,8 @@ Result<TorchrunMaster> torchrun_master();
 /// 127.0.1.1), this is rank 0's host, and the address is that of its default route.
 Result<std::string> resolve(const TorchrunMaster& master, bool one_host);
 
-/// $XDG_RUNTIME_DIR/rondel, else /tmp/rondel-<uid>: created when missing, refused when it is not this user's
-/// alone.
+/// $XDG_RUNTIME_DIR/rondel, else $HOME/.cache/rondel: created when missing, refused when it is not this
+/// user's alone.
 Result<std::string> private_directory();
 
 }  // namespace rondel::c

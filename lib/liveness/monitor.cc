@@ -141,6 +141,8 @@ Monitor::Instructions Monitor::joined(MemberId member, Context id, Rank rank, Ra
     context.ranks[rank] = RankState{member, host, 0, Life::alive};
     state_->members[member].ranks[id] = rank;
   }
+  if (context.lateness && !twice)
+    out.push_back({member, Instruction::Kind::poll, {}});  // it is asked like the others
   if (context.incident) {
     out.push_back({member, Instruction::Kind::incident, *context.incident});
   } else if (twice) {

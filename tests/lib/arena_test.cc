@@ -57,7 +57,7 @@ int in_child(Body body) {
 /// In a child with `resource` limited: 0 when the arena was refused for want of resources with `word` in the
 /// text.
 int refused_under_limit(decltype(RLIMIT_AS) resource, rlim_t limit, std::size_t bytes, const char* word) {
-  return in_child([=] {
+  return in_child([resource, limit, bytes, word] {
     const rlimit both{limit, limit};
     if (::setrlimit(resource, &both) != 0) return 2;
     const auto arena = Arena::create(bytes);

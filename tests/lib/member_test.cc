@@ -67,7 +67,11 @@ class Rank1 {
     char joined = 0;
     REQUIRE(::read(answers_[0], &joined, 1) == 1);
   }
-  void signal(int number) const { ::kill(pid_, number); }
+  void kill() const { ::kill(pid_, SIGKILL); }
+  void stop() const {
+    ::kill(pid_, SIGSTOP);
+    REQUIRE(::waitpid(pid_, nullptr, WUNTRACED) == pid_);  // all its threads have stopped
+  }
 
  private:
   [[noreturn]] void live() const {
@@ -98,7 +102,7 @@ TEST_CASE("a killed rank is known to the others in well under a second") {
   const auto watch_b = b->join(kWorld, 2, 3, "nodec");
   REQUIRE(server.await_arrivals(3));
   const auto before = Deadline::Clock::now();
-  victim.signal(SIGKILL);
+  victim.kill();
   REQUIRE(Member::await(*watch_a, Deadline::in(seconds(10))));
   REQUIRE(Member::await(*watch_b, Deadline::in(seconds(10))));
   CHECK(Deadline::Clock::now() - before < milliseconds(200));
@@ -116,7 +120,7 @@ TEST_CASE("a stopped rank is no incident until somebody waits in vain, and then 
   const auto a = server.connect();
   const auto watch = a->join(kWorld, 0, 3, "nodea");
   REQUIRE(server.await_arrivals(2));
-  victim.signal(SIGSTOP);
+  victim.stop();
   watch->enter();
   a->overdue(kWorld, 1, 1, "allreduce");
   REQUIRE(Member::await(*watch, Deadline::in(seconds(10))));
@@ -131,6 +135,7 @@ TEST_CASE("a rank that computes for too long is named with where it is") {
   const auto b = server.connect();
   const auto watch_a = a->join(kWorld, 0, 2, "a");
   const auto watch_b = b->join(kWorld, 1, 2, "b");
+  REQUIRE(server.await_arrivals(2));
   for (int i = 0; i < 17; ++i) watch_a->enter();
   for (int i = 0; i < 16; ++i) watch_b->enter();
   a->overdue(kWorld, 1, 17, "allreduce");

@@ -9,15 +9,14 @@ namespace rondel::policy {
 
 namespace {
 
-bool is_man_page(const File& file) {
-  static const std::regex kName(R"(^docs/.*\.[1-8](\.in)?$)");
-  return std::regex_match(file.path, kName);
+const std::regex& variable_pattern() {
+  static const std::regex kVariable(R"(\bRONDEL_[A-Z0-9_]*[A-Z0-9]\b)");
+  return kVariable;
 }
 
-// Man pages write RONDEL_A as it is or with roff's escapes: RONDEL\_A.
-std::string without_roff_escapes(std::string text) {
-  std::erase(text, '\\');
-  return text;
+void collect(const std::string& line, std::set<std::string>& names) {
+  for (std::sregex_iterator name(line.begin(), line.end(), variable_pattern()), end; name != end; ++name)
+    names.insert(name->str());
 }
 
 }  // namespace
@@ -40,25 +39,21 @@ std::vector<std::string> link_findings(const File& file, const std::filesystem::
 
 std::vector<std::string> option_findings(const std::vector<File>& tree,
                                          std::span<const std::string_view> options) {
-  static const std::regex kVariable(R"(\bRONDEL_[A-Z0-9_]*[A-Z0-9]\b)");
-  std::set<std::string> described;
+  std::set<std::string> known(options.begin(), options.end());
+  for (const File& file : tree)
+    if (is_source(file))
+      for (const std::string& line : code_of(file)) collect(line, known);
   std::vector<std::string> findings;
   for (const File& file : tree) {
-    if (!is_man_page(file) || file.path.find("/examples/") != std::string::npos) continue;
+    if (top_folder(file.path) == "tests" || !(is_source(file) || has_suffix(file.path, ".md"))) continue;
     for (std::size_t i = 0; i < file.lines.size(); ++i) {
-      const std::string line = without_roff_escapes(file.lines[i]);
-      for (std::sregex_iterator name(line.begin(), line.end(), kVariable), end; name != end; ++name) {
-        described.insert(name->str());
-        const bool known = std::find(options.begin(), options.end(), name->str()) != options.end();
-        const bool constant_of_the_api = file.path.find("rondel.3") != std::string::npos;
-        if (!known && !constant_of_the_api)
-          findings.push_back(finding(file, i, name->str() + " is no option of lib/config.cc"));
-      }
+      std::set<std::string> named;
+      collect(file.lines[i], named);
+      for (const std::string& name : named)
+        if (!known.contains(name))
+          findings.push_back(finding(file, i, name + " is no option of lib/config.cc"));
     }
   }
-  for (const std::string_view option : options)
-    if (!described.contains(std::string(option)))
-      findings.push_back(std::string(option) + " is described in no man page under docs/");
   return findings;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the documents promise: links that lead somewhere, and every option described. Pure but for file
+// What the documents promise: links that lead somewhere, and settings that exist. Pure but for file
 // look-ups.
 #pragma once
 
@@ -16,8 +16,8 @@ namespace rondel::policy {
 /// Relative links of a Markdown file that lead to no file or folder.
 std::vector<std::string> link_findings(const File& file, const std::filesystem::path& root);
 
-/// Options of the configuration table that no man page describes, and RONDEL_ variables of the man pages that
-/// no table knows.
+/// RONDEL_ names that a document, a comment or a message of the tree tells people about, and that are neither
+/// in the configuration table (`options`, from which help and man pages are made) nor names of the code.
 std::vector<std::string> option_findings(const std::vector<File>& tree,
                                          std::span<const std::string_view> options);
 

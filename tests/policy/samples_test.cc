@@ -130,6 +130,7 @@ TEST_CASE("samples: banned words are found", "[samples]") {
   CHECK(word_count("docs/a.md", "run /home/me/rondel/check\n") == 1);
   CHECK(word_count("docs/a.md", "the /proc/self/work/ folder\n") == 0);
   CHECK(word_count("ring/a.cc", "using namespace std;\n") == 1);
+  CHECK(word_count("ring/a.cc", "using namespace std::chrono_literals;\n") == 0);
   CHECK(word_count("ring/a.cc", "auto f = [=] { return 1; };\n") == 1);
   CHECK(word_findings(make_file("lib/a.cc", "int a;\n")).size() == 1);  // no licence
 }
@@ -152,14 +153,17 @@ TEST_CASE("samples: dead links are found", "[samples]") {
   CHECK(count("see [this](../LICENSE), [that](../lib/status.h#part), [web](https://example.org/x)\n") == 0);
 }
 
-TEST_CASE("samples: options without a description are found", "[samples]") {
-  const std::vector<std::string_view> options{"RONDEL_LOG", "RONDEL_NET"};
-  const auto count = [&](std::string_view text) {
-    return option_findings({make_file("docs/r.1", text)}, options).size();
+TEST_CASE("samples: settings that do not exist are found", "[samples]") {
+  const std::vector<std::string_view> options{"RONDEL_LOG"};
+  const File code = make_file("ring/a.cc", "#define RONDEL_TRY 1\n");
+  const auto count = [&](std::string path, std::string_view text) {
+    return option_findings({code, make_file(std::move(path), text)}, options).size();
   };
-  CHECK(count("RONDEL_LOG and RONDEL\\_NET\n") == 0);
-  CHECK(count("RONDEL_LOG\n") == 1);
-  CHECK(count("RONDEL_LOG RONDEL_NET RONDEL_NO_SUCH\n") == 1);
+  CHECK(count("README.md", "RONDEL_LOG=info, RONDEL_TRY, RONDEL_* and RONDEL_\n") == 0);
+  CHECK(count("README.md", "RONDEL_LOGS=info\n") == 1);
+  CHECK(count("ring/b.cc", "hint = \"raise RONDEL_TIMEOUTS\";\n") == 1);
+  CHECK(count("ring/b.cc", "// see RONDEL_NOTHING\n") == 1);
+  CHECK(count("tests/ring/b.cc", "set(\"RONDEL_NOTHING\");\n") == 0);
 }
 
 TEST_CASE("samples: a stranger at the top level is found", "[samples]") {

@@ -57,7 +57,7 @@ void Dialer::try_next() {
   if (order_.inbox.expired()) return;
   if (order_.deadline.passed()) return finish({0, {}, Status(Code::timed_out, last_failure_)});
   if (next_ == order_.candidates.size()) {
-    if (refusals_ == order_.candidates.size()) return finish({0, {}, Status(Code::refused, last_failure_)});
+    if (refusals_ == order_.candidates.size()) return finish({0, {}, Status(last_refusal_, last_failure_)});
     return pause();
   }
   socket_ = std::make_unique<Greeting::Socket>(io_);
@@ -101,7 +101,10 @@ void Dialer::greeted(Result<Greeting::Socket> outcome) {
 
 void Dialer::failed(Code code, const std::string& why) {
   last_failure_ = fmt::format("connecting to {}: {}", order_.candidates[next_].text(), why);
-  refusals_ += code == Code::refused ? 1 : 0;
+  if (code == Code::refused || code == Code::peer_left) {
+    ++refusals_;
+    last_refusal_ = code == Code::refused ? Code::refused : Code::peer_lost;
+  }
   ++next_;
   try_next();
 }

@@ -51,6 +51,7 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
   std::unique_ptr<Greeting::Socket> socket_;
   std::size_t next_ = 0;
   std::size_t refusals_ = 0;  // in this round
+  Code last_refusal_ = Code::refused;
   std::chrono::milliseconds pause_{10};
   std::string last_failure_;
 };

@@ -151,20 +151,26 @@ Result<std::unique_ptr<Registration>> TcpEndpoint::register_memory(MemorySpan me
   return std::make_unique<Registration>(memory);
 }
 
-Status TcpEndpoint::check_work(const Work& work) const {
+// Whether `work` has a link, and room on it behind the works of its batch that come before.
+Status TcpEndpoint::check_room(std::span<const Work> batch, const Work& work) const {
   const auto index = static_cast<std::size_t>(work.peer);
   if (work.peer < 0 || index >= by_rank_.size() || by_rank_[index] == nullptr)
     return Status(Code::invalid_argument,
                   fmt::format("a work names rank {}, which is not connected", work.peer));
-  if (!by_rank_[index]->has_room(work.verb))
-    return Status(Code::invalid_argument, fmt::format("more than {} works are in flight", kMaxInFlight));
-  return {};
+  const std::size_t room = by_rank_[index]->room_for(work.verb);
+  if (room >= batch.size()) return {};
+  const auto before = batch.first(static_cast<std::size_t>(&work - batch.data()));
+  const auto same = std::count_if(before.begin(), before.end(), [&work](const Work& other) {
+    return other.peer == work.peer && (other.verb == Verb::send) == (work.verb == Verb::send);
+  });
+  if (static_cast<std::size_t>(same) < room) return {};
+  return Status(Code::invalid_argument, fmt::format("more than {} works are in flight", kMaxInFlight));
 }
 
 Status TcpEndpoint::post(std::span<const Work> batch, StreamRef /*stream*/) {
   if (!failure_.ok()) return failure_;
   RONDEL_TRY(validate(batch, capabilities_));
-  for (const Work& work : batch) RONDEL_TRY(check_work(work));
+  for (const Work& work : batch) RONDEL_TRY(check_room(batch, work));
   for (const Work& work : batch) {
     Link* link = by_rank_[static_cast<std::size_t>(work.peer)].get();
     if (!link->wants_to_send() && !link->wants_to_receive()) active_.push_back(link);

@@ -51,7 +51,7 @@ class TcpEndpoint final : public Endpoint {
 
   EndpointKey key() const { return {options_.context, options_.channel, options_.rank}; }
   std::string name_of(Rank peer) const;
-  Status check_work(const Work& work) const;
+  Status check_room(std::span<const Work> batch, const Work& work) const;
   Status dial(const Bytes& address, Rank peer, Deadline deadline);
   Status await_links(std::span<const Rank> neighbours, Deadline deadline);
   Status take_arrivals(std::span<const Rank> awaited);

@@ -82,6 +82,9 @@ void Greeting::take(std::size_t bytes) {
   auto reply = handshake_.feed(std::span(incoming_).first(bytes));
   if (!reply.ok()) {
     failure_ = reply.status();
+    // A rank of this job that turns us away is not a stranger: the rank that was meant has gone.
+    if (handshake_.peer_proved() && reply.code() == Code::refused)
+      failure_ = Status(Code::peer_left, reply.status().failure());
     if (handshake_.farewell().empty()) return end(failure_);
     return send(handshake_.farewell(), true);
   }

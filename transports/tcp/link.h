@@ -41,7 +41,8 @@ class Link {
   Rank peer() const { return peer_; }
   int socket() const { return socket_.get(); }
 
-  bool has_room(Verb verb) const { return verb == Verb::send ? sends_.has_room() : receives_.has_room(); }
+  /// How many more works of this verb's direction can be posted.
+  std::size_t room_for(Verb verb) const { return verb == Verb::send ? sends_.room() : receives_.room(); }
   void post(const Work& work);
 
   bool wants_to_send() const { return !sends_.empty(); }

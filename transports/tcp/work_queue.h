@@ -17,14 +17,14 @@ template <class Entry>
 class WorkQueue {
  public:
   bool empty() const { return count_ == 0; }
-  bool has_room() const { return count_ < kMaxInFlight; }
+  std::size_t room() const { return kMaxInFlight - count_; }
   std::size_t size() const { return count_; }
 
   Entry& front() { return entries_[first_]; }
   const Entry& at(std::size_t index) const { return entries_[(first_ + index) % kMaxInFlight]; }
 
   Entry& push() {
-    check(has_room(), "no more than max_in_flight works are posted");
+    check(room() > 0, "no more than max_in_flight works are posted");
     return entries_[(first_ + count_++) % kMaxInFlight];
   }
   void pop() {

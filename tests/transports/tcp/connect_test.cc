@@ -17,8 +17,7 @@
 #include "tests/support/process_world.h"
 #include "tests/transports/tcp/world.h"
 
-using namespace rondel;             // NOLINT: a test
-using namespace rondel::tcp::test;  // NOLINT: a test
+namespace rondel::tcp::test {
 
 namespace {
 
@@ -125,3 +124,5 @@ TEST_CASE("too few descriptors: the error names the limit, nothing crashes") {
   INFO(ending.words);
   CHECK(ending.exit_code == 0);
 }
+
+}  // namespace rondel::tcp::test

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace rondel::tcp;  // NOLINT: a test
+namespace rondel::tcp {
 
 namespace {
 
@@ -117,3 +117,5 @@ TEST_CASE("the system lists loopback") {
   CHECK(std::none_of(found->begin(), found->end(),
                      [](const Interface& i) { return i.address.is_link_local(); }));
 }
+
+}  // namespace rondel::tcp

@@ -5,8 +5,7 @@
 #include "tests/transports/tcp/world.h"
 #include "transports/tcp/socket_options.h"
 
-using namespace rondel;             // NOLINT: a test
-using namespace rondel::tcp::test;  // NOLINT: a test
+namespace rondel::tcp::test {
 
 TEST_CASE("a peer that does not read for long keeps its connection") {
   const auto secret = Secret::generate();
@@ -42,3 +41,5 @@ TEST_CASE("a peer that does not read for long keeps its connection") {
   }
   CHECK(done.done());
 }
+
+}  // namespace rondel::tcp::test

@@ -8,8 +8,7 @@
 #include "tests/support/seed.h"
 #include "tests/transports/tcp/world.h"
 
-using namespace rondel;             // NOLINT: a test
-using namespace rondel::tcp::test;  // NOLINT: a test
+namespace rondel::tcp::test {
 
 namespace {
 
@@ -80,3 +79,5 @@ TEST_CASE("a rank with another secret is refused, and both sides say so") {
   CHECK_THAT(statuses[0].text(), Catch::Contains("rank 1") && Catch::Contains("secret"));
   CHECK_THAT(statuses[1].text(), Catch::Contains("rank 0"));
 }
+
+}  // namespace rondel::tcp::test

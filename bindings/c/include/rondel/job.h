@@ -27,9 +27,9 @@ RONDEL_API const char* rondel_status_string(rondel_status_t code);
  * point, whose secret comes by RONDEL_SECRET_FD or RONDEL_SECRET_FILE; file:///directory is a directory that
  * all ranks see and only this user can read.
  *  - RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT (torchrun sets them) without RONDEL_STORE: on one host the
- * ranks meet through a private directory of this user ($XDG_RUNTIME_DIR or /tmp); on several hosts rank 0
- * listens at MASTER_ADDR on MASTER_PORT + 1, and every rank needs the same RONDEL_SECRET_FILE (32 random
- * bytes, mode 0600): without it the start is RONDEL_REFUSED.
+ * ranks meet through a private directory of this user (in $XDG_RUNTIME_DIR, else ~/.cache); on several hosts
+ * rank 0 listens at MASTER_ADDR on MASTER_PORT + 1, and every rank needs the same RONDEL_SECRET_FILE (32
+ * random bytes, mode 0600): without it the start is RONDEL_REFUSED.
  *  - none of them: one rank, which needs no socket.
  * May be called again after the communicator was finalized, by all ranks the same number of times. */
 RONDEL_API rondel_status_t rondel_init(const rondel_options_t* options, rondel_comm_t* comm);

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// JobPlan: everything about a job that is known before anything is started, checked. Pure: options, an
+// environment and a host's name in; --dry-run shows exactly this value.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "launcher/environment.h"
+#include "launcher/options.h"
+#include "launcher/placement.h"
+#include "lib/status.h"
+
+namespace rondel {
+
+struct JobPlan {
+  std::string host;
+  std::vector<RankPlace> places;
+  std::vector<std::string> program;
+  BaseEnvironment environment;
+  std::string directory;
+  std::optional<Rank> stdin_rank;
+};
+
+/// invalid_argument also for RONDEL_ variables that the ranks would refuse: one error here instead of one per
+/// rank.
+Result<JobPlan> make_plan(const Options& options, std::span<const std::string> inherited,
+                          const std::string& host);
+
+std::string plan_text(const JobPlan& plan);
+std::string plan_json(const JobPlan& plan);
+
+}  // namespace rondel

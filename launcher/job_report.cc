@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/job_report.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <string.h>
+
+#include <algorithm>
+
+namespace rondel {
+namespace {
+
+constexpr std::size_t kMostRows = 16;
+
+std::string signal_name(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("SIG{}", name);
+}
+
+/// First the rank that failed first, then by time of ending.
+std::vector<Rank> report_order(const Supervisor& supervisor) {
+  std::vector<Rank> order(supervisor.records().size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<Rank>(i);
+  const auto key = [&supervisor](Rank rank) {
+    const auto& record = supervisor.records()[static_cast<std::size_t>(rank)];
+    return std::make_tuple(supervisor.first_failed() != rank, record.stopped, record.after, rank);
+  };
+  std::sort(order.begin(), order.end(), [&key](Rank a, Rank b) { return key(a) < key(b); });
+  return order;
+}
+
+std::string seconds_text(std::chrono::milliseconds after) {
+  return fmt::format("{:.1f}", static_cast<double>(after.count()) / 1000.0);
+}
+
+}  // namespace
+
+std::string ending_text(const Supervisor::Record& record) {
+  if (!record.ending) return "still running";
+  const Ending& ending = *record.ending;
+  if (record.stopped)
+    return fmt::format("stopped by launcher ({})", ending.signal != 0
+                                                       ? signal_name(ending.signal)
+                                                       : fmt::format("exit code {}", ending.code));
+  if (ending.signal == 0) return fmt::format("exit code {}", ending.code);
+  return fmt::format("killed by signal {} ({}){}", ending.signal, signal_name(ending.signal),
+                     ending.signal == SIGKILL ? ", maybe out of memory" : "");
+}
+
+std::vector<std::string> job_report(const Supervisor& supervisor, std::span<const pid_t> pids,
+                                    const std::string& host, std::span<const std::string> error_lines) {
+  const auto records = supervisor.records();
+  std::vector<std::string> lines;
+  if (const auto first = supervisor.first_failed()) {
+    const auto& record = records[static_cast<std::size_t>(*first)];
+    lines.push_back(fmt::format("rank {} failed first: {} after {} s", *first, ending_text(record),
+                                seconds_text(record.after)));
+    if (!error_lines.empty()) lines.push_back(fmt::format("the last lines of its standard error:"));
+    for (const std::string& line : error_lines) lines.push_back("    " + line);
+  }
+  lines.push_back(fmt::format("{:>6}  {:<16} {:>8}  {:>8}  {}", "rank", "host", "pid", "seconds", "ended"));
+  const auto order = report_order(supervisor);
+  const std::size_t shown = std::min(order.size(), kMostRows);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const auto rank = static_cast<std::size_t>(order[i]);
+    const bool started = rank < pids.size();
+    lines.push_back(fmt::format("{:>6}  {:<16} {:>8}  {:>8}  {}", rank, host, started ? pids[rank] : 0,
+                                seconds_text(records[rank].after),
+                                started ? ending_text(records[rank]) : "never started"));
+  }
+  if (shown < order.size()) lines.push_back(fmt::format("and {} more", order.size() - shown));
+  return lines;
+}
+
+}  // namespace rondel

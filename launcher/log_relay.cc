@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/log_relay.h"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <filesystem>
+
+namespace rondel {
+namespace {
+
+constexpr std::size_t kReadBytes = 64 * 1024;
+constexpr std::size_t kTailBytes = 8 * 1024;  // of standard error, kept for the report
+
+std::string_view name_of(LogRelay::Stream stream) {
+  return stream == LogRelay::Stream::standard_output ? "stdout" : "stderr";
+}
+
+/// Local time with milliseconds: "2024-05-01T12:00:00.250 ".
+std::string timestamp() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  tm parts{};
+  ::localtime_r(&now.tv_sec, &parts);
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03} ", parts, now.tv_nsec / 1'000'000);
+}
+
+LineTagger::Mode mode_of(const LogRelayOptions& options) {
+  if (options.tag) return LineTagger::Mode::tagged;
+  return options.ranks == 1 && !options.timestamp ? LineTagger::Mode::bytes : LineTagger::Mode::whole_lines;
+}
+
+Result<UniqueFd> open_file(const std::string& directory, Rank rank, LogRelay::Stream stream) {
+  const std::filesystem::path folder = std::filesystem::path(directory) / fmt::format("rank.{}", rank);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return system_failure(Code::unavailable, "creating " + folder.string(), error.value());
+  const std::string path = (folder / name_of(stream)).string();
+  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!file) return system_failure(Code::unavailable, "opening " + path, errno);
+  return file;
+}
+
+}  // namespace
+
+struct LogRelay::Source {
+  Rank rank;
+  Stream stream;
+  UniqueFd pipe;
+  UniqueFd file;
+  OutputSink* sink;
+  LineTagger tagger;
+  std::string tag;
+  std::string tail{};
+  bool held = false;  // not read, because the sink is full
+};
+
+LogRelay::LogRelay(EventLoop& loop, LogRelayOptions options)
+    : loop_(loop), options_(std::move(options)), read_buffer_(kReadBytes) {
+  sinks_.push_back(std::make_unique<OutputSink>(STDOUT_FILENO));
+  if (!same_destination(STDOUT_FILENO, STDERR_FILENO))
+    sinks_.push_back(std::make_unique<OutputSink>(STDERR_FILENO));
+}
+
+LogRelay::~LogRelay() {
+  for (const auto& source : sources_)
+    if (source->pipe && !source->held) loop_.forget(source->pipe.get());
+  for (const OutputSink* sink : watched_) loop_.forget(sink->fd());
+}
+
+OutputSink& LogRelay::sink_for(Stream stream) const {
+  return stream == Stream::standard_output ? *sinks_.front() : *sinks_.back();
+}
+
+Status LogRelay::add(Rank rank, Stream stream, UniqueFd pipe) {
+  UniqueFd file;
+  if (!options_.directory.empty()) {
+    auto opened = open_file(options_.directory, rank, stream);
+    if (!opened.ok()) return std::move(opened).status();
+    file = *std::move(opened);
+  }
+  const std::string tag = options_.tag ? fmt::format("[{}]<{}>: ", rank, name_of(stream)) : std::string();
+  Source& source = *sources_.emplace_back(
+      std::make_unique<Source>(Source{rank, stream, std::move(pipe), std::move(file), &sink_for(stream),
+                                      LineTagger(mode_of(options_)), tag}));
+  ++open_streams_;
+  return loop_.watch(source.pipe.get(), EPOLLIN, [this, &source] { read_from(source); });
+}
+
+void LogRelay::say(std::string_view line) {
+  sink_for(Stream::standard_error).buffer().append("rondelrun: ").append(line).push_back('\n');
+}
+
+std::string LogRelay::prefix_of(const Source& source) const {
+  return options_.timestamp ? timestamp() + source.tag : source.tag;
+}
+
+void LogRelay::read_from(Source& source) {
+  if (source.sink->full()) return;  // the settling that follows will hold it
+  const ssize_t got = ::read(source.pipe.get(), read_buffer_.data(), read_buffer_.size());
+  if (got > 0) return deliver(source, std::string_view(read_buffer_.data(), static_cast<std::size_t>(got)));
+  if (got == 0 || (errno != EAGAIN && errno != EINTR)) end(source);
+}
+
+void LogRelay::deliver(Source& source, std::string_view piece) {
+  last_read_ = std::chrono::steady_clock::now();
+  write_file(source, piece);
+  if (source.stream == Stream::standard_error) {
+    source.tail.append(piece.substr(piece.size() - std::min(piece.size(), kTailBytes)));
+    if (source.tail.size() > kTailBytes) source.tail.erase(0, source.tail.size() - kTailBytes);
+  }
+  if (source.sink->broken()) return;
+  source.tagger.feed(piece, prefix_of(source), source.sink->buffer());
+  if (source.sink->full()) source.sink->flush();
+}
+
+void LogRelay::end(Source& source) {
+  if (!source.sink->broken()) source.tagger.finish(prefix_of(source), source.sink->buffer());
+  if (!source.held) loop_.forget(source.pipe.get());
+  source.held = false;
+  source.pipe.reset();
+  source.file.reset();
+  --open_streams_;
+}
+
+void LogRelay::write_file(Source& source, std::string_view piece) {
+  while (source.file && !piece.empty()) {
+    const ssize_t wrote = ::write(source.file.get(), piece.data(), piece.size());
+    if (wrote >= 0) {
+      piece.remove_prefix(static_cast<std::size_t>(wrote));
+    } else if (errno != EINTR) {
+      say(system_failure(
+              Code::io_error,
+              fmt::format("writing {}/rank.{}/{}", options_.directory, source.rank, name_of(source.stream)),
+              errno, "the file is incomplete")
+              .text());
+      source.file.reset();
+    }
+  }
+}
+
+void LogRelay::settle() {
+  for (const auto& sink : sinks_) settle(*sink);
+}
+
+void LogRelay::settle(OutputSink& sink) {
+  sink.flush();
+  watch_for_room(sink, sink.pending() > 0);
+  const bool hold = sink.full();
+  for (const auto& each : sources_) {
+    Source& source = *each;
+    if (source.sink != &sink || !source.pipe || source.held == hold) continue;
+    if (!hold && sink.pending() > OutputSink::kFullBytes / 2) continue;
+    if (hold)
+      loop_.forget(source.pipe.get());
+    else if (!loop_.watch(source.pipe.get(), EPOLLIN, [this, &source] { read_from(source); }).ok())
+      continue;
+    source.held = hold;
+  }
+}
+
+void LogRelay::watch_for_room(OutputSink& sink, bool wanted) {
+  const auto found = std::find(watched_.begin(), watched_.end(), &sink);
+  const bool watched = found != watched_.end();
+  if (wanted && !watched && sink.can_wait()) {
+    if (loop_.watch(sink.fd(), EPOLLOUT, [&sink] { sink.flush(); }).ok()) watched_.push_back(&sink);
+  } else if (!wanted && watched) {
+    loop_.forget(sink.fd());
+    watched_.erase(found);
+  }
+}
+
+void LogRelay::close_silent_streams(std::chrono::milliseconds silence) {
+  if (std::chrono::steady_clock::now() - last_read_ < silence) return;
+  for (const auto& source : sources_)
+    if (source->pipe && !source->held) end(*source);
+}
+
+bool LogRelay::pending() const {
+  return std::any_of(sinks_.begin(), sinks_.end(), [](const auto& sink) { return sink->pending() > 0; });
+}
+
+std::vector<std::string> LogRelay::last_error_lines(Rank rank, std::size_t count) const {
+  const auto source = std::find_if(sources_.begin(), sources_.end(), [rank](const auto& each) {
+    return each->rank == rank && each->stream == Stream::standard_error;
+  });
+  std::vector<std::string> lines;
+  if (source == sources_.end()) return lines;
+  std::string_view rest = (*source)->tail;
+  while (!rest.empty() && lines.size() < count) {
+    while (!rest.empty() && (rest.back() == '\n' || rest.back() == '\r')) rest.remove_suffix(1);
+    if (rest.empty()) break;
+    const auto start = rest.find_last_of("\r\n");
+    lines.emplace_back(rest.substr(start == std::string_view::npos ? 0 : start + 1));
+    rest = start == std::string_view::npos ? std::string_view() : rest.substr(0, start);
+  }
+  std::reverse(lines.begin(), lines.end());
+  return lines;
+}
+
+}  // namespace rondel

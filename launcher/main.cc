@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// rondelrun: reads the command line and does the one thing that it asks for.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "launcher/job.h"
+#include "launcher/job_plan.h"
+#include "launcher/man_page.h"
+#include "launcher/options.h"
+#include "launcher/supervisor.h"
+#include "lib/config.h"
+#include "lib/host_identity.h"
+#include "transports/registry.h"
+
+namespace rondel {
+namespace {
+
+/// Every descriptor that is opened later is then above these three.
+void open_standard_descriptors() {
+  int fd = 0;
+  do fd = ::open("/dev/null", O_RDWR);
+  while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd > STDERR_FILENO) ::close(fd);
+}
+
+int fail(int exit_code, const Status& status) {
+  fmt::print(stderr, "rondelrun: {}\n", status.text());
+  return exit_code;
+}
+
+int check_build() {
+  const auto config = Config::from_environment();
+  if (!config.ok()) return fail(kUsageExit, config.status());
+  fmt::print("rondelrun {}\n", RONDEL_VERSION);
+  for (const BackendReport& report : report_backends(*config)) {
+    const char* state = !report.built ? "not built" : report.probe.usable ? "usable" : "not usable here";
+    fmt::print("{:<10} {}{}{}\n", report.name, state, report.probe.why_not.empty() ? "" : ": ",
+               report.probe.why_not);
+  }
+  return 0;
+}
+
+int show_plan(const Options& options, const JobPlan& plan) {
+  for (const std::string& warning : options.warnings) fmt::print(stderr, "rondelrun: {}\n", warning);
+  for (const std::string& warning : plan.environment.warnings) fmt::print(stderr, "rondelrun: {}\n", warning);
+  fmt::print("{}", options.json ? plan_json(plan) : plan_text(plan));
+  return 0;
+}
+
+int plan_and_run(const Options& options) {
+  std::vector<std::string> inherited;
+  for (char** entry = environ; *entry != nullptr; ++entry) inherited.emplace_back(*entry);
+  const auto plan = make_plan(options, inherited, this_host().name);
+  if (!plan.ok()) return fail(kUsageExit, plan.status());
+  return options.action == Action::dry_run ? show_plan(options, *plan) : run_job(options, *plan);
+}
+
+int print(const std::string& text) {
+  fmt::print("{}", text);
+  return std::fflush(stdout) == 0 ? 0 : 1;
+}
+
+int run(const std::vector<std::string>& arguments) {
+  const auto options = parse_options(arguments);
+  if (!options.ok()) return fail(kUsageExit, options.status());
+  switch (options->action) {
+    case Action::help:
+      return print(usage_text());
+    case Action::version:
+      return print(fmt::format("rondelrun {}\n", RONDEL_VERSION));
+    case Action::help_config:
+      return print(config_help());
+    case Action::man_page:
+      return print(launcher_man_page(RONDEL_VERSION));
+    case Action::man_page_config:
+      return print(config_man_page(RONDEL_VERSION));
+    case Action::check_build:
+      return check_build();
+    case Action::run:
+    case Action::dry_run:
+      break;
+  }
+  return plan_and_run(*options);
+}
+
+}  // namespace
+}  // namespace rondel
+
+int main(int argc, char** argv) {
+  rondel::open_standard_descriptors();
+  return rondel::run(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/man_page.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "launcher/environment.h"
+#include "launcher/options.h"
+#include "lib/config.h"
+
+namespace rondel {
+namespace {
+
+/// Text for roff: no line begins a request, dashes stay dashes.
+std::string escaped(std::string_view text) {
+  std::string out;
+  if (!text.empty() && (text.front() == '.' || text.front() == '\'')) out += "\\&";
+  for (const char c : text) {
+    if (c == '\\')
+      out += "\\e";
+    else if (c == '-')
+      out += "\\-";
+    else
+      out += c;
+  }
+  return out;
+}
+
+std::string heading(std::string_view name, int section, const std::string& version,
+                    std::string_view purpose) {
+  return fmt::format(".TH \"{}\" {} \"\" \"Rondel {}\" \"Rondel\"\n.SH NAME\n{} \\- {}\n", name, section,
+                     version, escaped(name), escaped(purpose));
+}
+
+std::string entry(std::string_view term, std::string_view text) {
+  return fmt::format(".TP\n.B {}\n{}\n", escaped(term), escaped(text));
+}
+
+constexpr std::string_view kDescription =
+    "Starts N processes (ranks) of a program on this host and tells each of them its rank, the number of "
+    "ranks and where "
+    "to meet the others. Whole lines of their output appear on the launcher's own standard output and error, "
+    "each tagged "
+    "with rank and stream. When a rank fails, when the launcher gets SIGINT, SIGTERM, SIGHUP or SIGQUIT, or "
+    "when "
+    "\\-\\-timeout passes, all ranks and whatever they started get SIGTERM and, after \\-\\-kill\\-grace, "
+    "SIGKILL; a second "
+    "signal kills at once. SIGUSR1 and SIGUSR2 are passed on. Even if the launcher itself is killed, nothing "
+    "of the job "
+    "is left behind.\n.PP\nOptions come before the program. Long names may be written with one or two "
+    "dashes.";
+
+constexpr std::string_view kExitStatus =
+    "0 when every rank ended with 0; otherwise that of the first rank to fail, or 128 plus the number of the "
+    "signal that "
+    "ended it. 128 plus a signal's number when the launcher was stopped by it, 124 after \\-\\-timeout, 255 "
+    "when a rank "
+    "could not be started, 2 for a wrong command line, 141 when nobody reads the output any more.";
+
+constexpr std::string_view kExamples =
+    ".nf\nrondelrun \\-np 4 ./train\nrondelrun \\-np 2 \\-x OMP_NUM_THREADS=1 python3 train.py \\-\\-epochs "
+    "3\n"
+    "rondelrun \\-np 8 \\-\\-output\\-filename logs \\-\\-timeout 3600 ./train\n.fi";
+
+}  // namespace
+
+std::string launcher_man_page(const std::string& version) {
+  std::string page = heading("rondelrun", 1, version, "start the ranks of a job and end them together");
+  page += ".SH SYNOPSIS\n.B rondelrun\n\\-np N [options] program [arguments...]\n";
+  page += fmt::format(".SH DESCRIPTION\n{}\n.SH OPTIONS\n", kDescription);
+  for (const OptionRow& row : option_rows())
+    page += entry(row.value.empty() ? row.names : row.names + " " + row.value, row.text);
+  page += ".SH ENVIRONMENT\nEach rank receives:\n";
+  for (const RankVariable& variable : rank_variables()) page += entry(variable.name, variable.text);
+  page += fmt::format(".SH EXIT STATUS\n{}\n.SH EXAMPLES\n{}\n.SH SEE ALSO\n.BR rondel\\-config (7)\n",
+                      kExitStatus, kExamples);
+  return page;
+}
+
+std::string config_man_page(const std::string& version) {
+  std::string page = heading("rondel-config", 7, version, "environment variables that Rondel reads");
+  page +=
+      ".SH DESCRIPTION\nA value that cannot be understood is an error, an unknown RONDEL_ variable a "
+      "warning. An empty "
+      "value counts as unset.\n.SH VARIABLES\n";
+  for (const ConfigOption& option : config_options()) {
+    const std::string alias = option.alias.empty() ? "" : fmt::format(" If unset, {} is read.", option.alias);
+    page += entry(option.name, fmt::format("{}{} Unit: {}. Default: {}.", option.text, alias, option.unit,
+                                           option.default_value));
+  }
+  page += ".SH SEE ALSO\n.BR rondelrun (1)\n";
+  return page;
+}
+
+}  // namespace rondel

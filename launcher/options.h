@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line of rondelrun: words in, a checked Options value out. CLI11 knows types and help behind it.
+// Does no input or output and looks at nothing but its argument.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/status.h"
+#include "lib/types.h"
+
+namespace rondel {
+
+enum class Action { run, dry_run, help, version, help_config, check_build, man_page, man_page_config };
+
+struct Options {
+  Action action = Action::run;
+  Rank ranks = 0;
+  std::vector<std::string> program;  ///< with its arguments
+  std::vector<std::string> exports;  ///< -x, and the RONDEL_ variables that other options stand for
+  bool only_exports = false;
+  std::string directory;              ///< empty: the launcher's own
+  std::optional<Rank> stdin_rank{0};  ///< who reads the launcher's standard input; nobody when empty
+  bool tag_output = true;
+  bool timestamp_output = false;
+  std::string output_directory;
+  std::optional<std::chrono::milliseconds> timeout;
+  std::chrono::milliseconds start_timeout{60'000};
+  std::chrono::milliseconds kill_grace{5'000};
+  bool json = false;
+  bool verbose = false;
+  std::vector<std::string> warnings;  ///< options that were accepted but do nothing
+};
+
+/// `arguments` without the program name. invalid_argument names the option, what was given and what was
+/// expected.
+Result<Options> parse_options(std::span<const std::string> arguments);
+
+/// One option, for help texts and the manual page.
+struct OptionRow {
+  std::string names;  ///< "-n, --np, --num-proc"
+  std::string value;  ///< "N"; empty for a flag
+  std::string text;
+};
+std::vector<OptionRow> option_rows();
+
+std::string usage_text();
+
+}  // namespace rondel

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Process: one child in a session of its own, killed with the launcher. Owned by the agent; one thread. An
+// ended child stays a zombie until the owner goes: as long as it does, no stranger can get its process
+// group's number.
+#pragma once
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/status.h"
+
+namespace rondel {
+
+/// What a child takes over; descriptors are borrowed until spawn() returns.
+struct ProcessRequest {
+  std::vector<std::string> words;        ///< program and arguments; found in PATH when it has no '/'
+  std::vector<std::string> environment;  ///< "NAME=value"
+  std::string directory;                 ///< where to start; empty: the launcher's
+  int standard_input = -1;
+  int standard_output = -1;
+  int standard_error = -1;
+  int inherited = -1;         ///< one more descriptor that the child keeps, under its number; -1: none
+  sigset_t signal_mask{};     ///< what was blocked before the launcher changed it
+  rlimit descriptor_limit{};  ///< likewise
+};
+
+/// How a process ended: by exit with `code`, or by `signal` when that is not 0.
+struct Ending {
+  int code = 0;
+  int signal = 0;
+  bool ok() const { return code == 0 && signal == 0; }
+  /// As shells count: the code, or 128 + signal.
+  int exit_code() const { return signal != 0 ? 128 + signal : code; }
+};
+
+class Process {
+ public:
+  /// Returns once the program runs. unavailable: it could not be found or run; out_of_resources names the
+  /// limit.
+  static Result<Process> spawn(const ProcessRequest& request);
+
+  Process(Process&& other) noexcept;
+  Process& operator=(Process&& other) noexcept;
+  ~Process();  // kills the group and collects the child
+
+  pid_t pid() const { return pid_; }
+  /// The ending, once there is one.
+  std::optional<Ending> ending();
+  /// Signals every process of the child's group.
+  void signal_group(int signal) const;
+
+ private:
+  explicit Process(pid_t pid) : pid_(pid) {}
+  void finish() noexcept;
+
+  pid_t pid_ = -1;
+  std::optional<Ending> ending_;
+};
+
+}  // namespace rondel

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervisor.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace rondel {
+
+Supervisor::Supervisor(Rank ranks, std::chrono::milliseconds grace, Time start)
+    : records_(static_cast<std::size_t>(ranks)), grace_(grace), start_(start), running_(ranks) {}
+
+void Supervisor::ranks_ended(std::span<const RankEnding> together, Time now) {
+  const bool stopping = kill_at_.has_value();
+  const RankEnding* first = nullptr;
+  for (const RankEnding& each : together) {
+    Record& record = records_[static_cast<std::size_t>(each.rank)];
+    if (record.ending) continue;
+    record = {each.ending, stopping, std::chrono::duration_cast<std::chrono::milliseconds>(now - start_)};
+    --running_;
+    if (each.ending.ok()) continue;
+    // Of ranks that ended at the same moment, one that crashed is the cause; one that exited may have met its
+    // loss.
+    const bool crashed = each.ending.signal != 0;
+    const bool first_crashed = first != nullptr && first->ending.signal != 0;
+    if (first == nullptr || (crashed && !first_crashed) ||
+        (crashed == first_crashed && each.rank < first->rank))
+      first = &each;
+  }
+  if (first == nullptr || stopping) return;
+  first_failed_ = first->rank;
+  decide(first->ending.exit_code());
+  stop(now);
+}
+
+void Supervisor::signalled(int signal, Time now) {
+  decide(128 + signal);
+  stop(now);
+  if (asked_to_stop_) kill_at_ = std::min(*kill_at_, now);
+  asked_to_stop_ = true;
+}
+
+void Supervisor::timed_out(Time now) {
+  decide(kTimeoutExit);
+  stop(now);
+}
+
+void Supervisor::output_failed(int error, Time now) {
+  decide(error == EPIPE ? 128 + SIGPIPE : 1);
+  stop(now);
+}
+
+void Supervisor::launch_failed(Rank started, Time now) {
+  running_ -= static_cast<Rank>(records_.size()) - started;
+  decide(kLaunchFailureExit);
+  stop(now);
+}
+
+void Supervisor::decide(int exit_code) {
+  if (!exit_code_) exit_code_ = exit_code;
+}
+
+void Supervisor::stop(Time now) {
+  if (!kill_at_) kill_at_ = now + grace_;
+}
+
+int Supervisor::signal_due(Time now) const {
+  if (!kill_at_) return 0;
+  return now >= *kill_at_ ? SIGKILL : SIGTERM;
+}
+
+int Supervisor::exit_code() const { return exit_code_.value_or(0); }
+
+}  // namespace rondel

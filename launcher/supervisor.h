@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Supervisor: decides when a job stops, how hard, and with which exit code. The first failure stops all:
+// SIGTERM, a grace, SIGKILL. Pure: events and times in, decisions out; it signals and waits for nobody. One
+// thread.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "launcher/agent.h"
+#include "lib/deadline.h"
+#include "lib/types.h"
+
+namespace rondel {
+
+inline constexpr int kTimeoutExit = 124;
+inline constexpr int kLaunchFailureExit = 255;
+inline constexpr int kUsageExit = 2;
+
+class Supervisor {
+ public:
+  using Time = Deadline::Clock::time_point;
+
+  struct Record {
+    std::optional<Ending> ending;       ///< none while it runs
+    bool stopped = false;               ///< it ended after the launcher had asked it to
+    std::chrono::milliseconds after{};  ///< from the job's start to its end
+  };
+
+  Supervisor(Rank ranks, std::chrono::milliseconds grace, Time start);
+
+  /// Ranks that were found ended at the same moment, in any order.
+  void ranks_ended(std::span<const RankEnding> together, Time now);
+  /// SIGINT, SIGTERM, SIGHUP or SIGQUIT came for the launcher: stop; when it comes again: kill now.
+  void signalled(int signal, Time now);
+  void timed_out(Time now);
+  /// Standard output takes no more (EPIPE, ENOSPC, ...).
+  void output_failed(int error, Time now);
+  /// Only the first `started` ranks could be started.
+  void launch_failed(Rank started, Time now);
+  /// All ranks have ended; what they left running is to be stopped too.
+  void clean_up(Time now) { stop(now); }
+
+  /// What the job's processes are to be sent now: 0, SIGTERM or SIGKILL.
+  int signal_due(Time now) const;
+  /// When signal_due() turns to SIGKILL.
+  std::optional<Time> kill_at() const { return kill_at_; }
+
+  bool all_ended() const { return running_ == 0; }
+  /// Valid once all ranks have ended, or before when the job was stopped.
+  int exit_code() const;
+  /// The rank that failed before anything was stopped.
+  std::optional<Rank> first_failed() const { return first_failed_; }
+  std::span<const Record> records() const { return records_; }
+
+ private:
+  void stop(Time now);
+  void decide(int exit_code);
+
+  std::vector<Record> records_;
+  std::chrono::milliseconds grace_;
+  Time start_;
+  Rank running_;
+  std::optional<Time> kill_at_;  // set from the moment at which the job is being stopped
+  bool asked_to_stop_ = false;   // by a signal
+  std::optional<int> exit_code_;
+  std::optional<Rank> first_failed_;
+};
+
+}  // namespace rondel

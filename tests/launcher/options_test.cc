@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/options.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+using Catch::Matchers::Contains;
+using rondel::Action;
+using rondel::Options;
+using Words = std::vector<std::string>;
+
+namespace {
+
+Options options_of(const Words& words) {
+  auto options = rondel::parse_options(words);
+  INFO(options.status().text());
+  REQUIRE(options.ok());
+  return *std::move(options);
+}
+
+std::string error_of(const Words& words) {
+  const auto options = rondel::parse_options(words);
+  REQUIRE_FALSE(options.ok());
+  CHECK(options.code() == rondel::Code::invalid_argument);
+  return options.status().text();
+}
+
+}  // namespace
+
+TEST_CASE("the plainest command line") {
+  const Options options = options_of({"-np", "4", "python", "train.py", "-n", "3"});
+  CHECK(options.action == Action::run);
+  CHECK(options.ranks == 4);
+  CHECK(options.program == Words{"python", "train.py", "-n", "3"});
+  CHECK(options.tag_output);
+  CHECK_FALSE(options.timeout.has_value());
+  CHECK(options.kill_grace == std::chrono::seconds(5));
+  CHECK(options.start_timeout == std::chrono::seconds(60));
+  CHECK(options.stdin_rank == 0);
+  CHECK(options.exports.empty());
+}
+
+TEST_CASE("every option reaches its field") {
+  const Options options = options_of({"--num-proc",
+                                      "3",
+                                      "-x",
+                                      "A",
+                                      "-x",
+                                      "B=[1,2]",
+                                      "-x",
+                                      "NCCL_*",
+                                      "--env-none",
+                                      "--wdir",
+                                      "/tmp",
+                                      "--no-tag-output",
+                                      "--timestamp-output",
+                                      "--output-filename",
+                                      "logs",
+                                      "--timeout",
+                                      "2.5",
+                                      "--start-timeout",
+                                      "7",
+                                      "--kill-grace",
+                                      "0.25",
+                                      "--transport",
+                                      "tcp",
+                                      "--net",
+                                      "eth0",
+                                      "--algorithm",
+                                      "ring",
+                                      "--stdin",
+                                      "2",
+                                      "-v",
+                                      "--allow-run-as-root",
+                                      "--bind-to",
+                                      "none",
+                                      "-map-by",
+                                      "slot",
+                                      "p"});
+  CHECK(options.ranks == 3);
+  CHECK(options.exports == Words{"A", "B=[1,2]", "NCCL_*", "RONDEL_TRANSPORT=tcp", "RONDEL_NET=eth0",
+                                 "RONDEL_ALGORITHM=ring", "RONDEL_START_TIMEOUT_S=7"});
+  CHECK(options.only_exports);
+  CHECK(options.directory == "/tmp");
+  CHECK_FALSE(options.tag_output);
+  CHECK(options.timestamp_output);
+  CHECK(options.output_directory == "logs");
+  CHECK(options.timeout == std::chrono::milliseconds(2500));
+  CHECK(options.start_timeout == std::chrono::seconds(7));
+  CHECK(options.kill_grace == std::chrono::milliseconds(250));
+  CHECK(options.stdin_rank == 2);
+  CHECK(options.verbose);
+  CHECK(options.warnings.empty());
+}
+
+TEST_CASE("what other launchers' lines hold") {
+  CHECK(options_of({"-np", "2", "--stdin", "none", "p"}).stdin_rank == std::nullopt);
+  CHECK(options_of({"-np", "2", "-np", "3", "p"}).ranks == 3);
+  const Options mca =
+      options_of({"-np", "2", "--mca", "btl_tcp_if_include", "eth0", "-mca", "pml", "ob1", "p"});
+  REQUIRE(mca.warnings.size() == 2);
+  CHECK_THAT(mca.warnings.front(), Contains("btl_tcp_if_include eth0") && Contains("--net"));
+  CHECK(mca.program == Words{"p"});
+}
+
+TEST_CASE("actions that need no program") {
+  CHECK(options_of({"--help"}).action == Action::help);
+  CHECK(options_of({"-V"}).action == Action::version);
+  CHECK(options_of({"--help-config"}).action == Action::help_config);
+  CHECK(options_of({"-cb"}).action == Action::check_build);
+  CHECK(options_of({"--dry-run", "--json", "-np", "1", "p"}).action == Action::dry_run);
+}
+
+TEST_CASE("errors name the option, the value and what was expected") {
+  CHECK_THAT(error_of({}), Contains("no program"));
+  CHECK_THAT(error_of({"-np", "2"}), Contains("no program"));
+  CHECK_THAT(error_of({"p"}), Contains("-np N"));
+  for (const char* count : {"0", "-1", "two", "1.5", "70000", "99999999999"})
+    CHECK_THAT(error_of({"-np", count, "p"}), Contains("--np") && Contains(count) && Contains("1 to 65536"));
+  for (const char* seconds : {"0", "-3", "nan", "inf", "soon", "1e9"})
+    CHECK_THAT(error_of({"-np", "1", "--timeout", seconds, "p"}),
+               Contains("--timeout") && Contains(seconds) && Contains("expected seconds"));
+  CHECK_THAT(error_of({"-np", "2", "--stdin", "2", "p"}), Contains("--stdin") && Contains("0 to 1"));
+  CHECK_THAT(error_of({"-np", "2", "--stdin", "all", "p"}), Contains("\"all\""));
+  CHECK_THAT(error_of({"-np", "2", "--json", "p"}), Contains("--dry-run"));
+  CHECK_THAT(error_of({"-np", "2", "-l", "--no-tag-output", "p"}), Contains("contradict"));
+  CHECK_THAT(error_of({"-np", "2", "--bind-to", "core", "p"}), Contains("--bind-to") && Contains("none"));
+}
+
+TEST_CASE("remote hosts are refused in a clear sentence") {
+  for (const char* option : {"-H", "--hosts", "--host", "-host", "--hostfile", "-hostfile", "--machinefile"})
+    CHECK_THAT(error_of({"-np", "2", option, "a:1,b:1", "p"}),
+               Contains("remote hosts are not in this version"));
+}
+
+TEST_CASE("the help shows every option, the hidden ones excepted") {
+  const std::string usage = rondel::usage_text();
+  for (const auto& row : rondel::option_rows()) {
+    CHECK_THAT(usage, Contains(row.names) && Contains(row.text));
+    CHECK_FALSE(row.text.empty());
+  }
+  CHECK_THAT(usage, Contains("-n, --np, --num-proc N") && !Contains("--man-page"));
+}

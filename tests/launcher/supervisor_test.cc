@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/supervisor.h"
+
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <csignal>
+#include <vector>
+
+#include "launcher/job_report.h"
+
+using Catch::Matchers::Contains;
+using rondel::Ending;
+using rondel::RankEnding;
+using rondel::Supervisor;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+namespace {
+
+const Supervisor::Time kStart{};
+
+struct World {
+  explicit World(rondel::Rank ranks) : supervisor(ranks, seconds(5), kStart) {}
+  void end(std::vector<RankEnding> together, milliseconds at) {
+    supervisor.ranks_ended(together, kStart + at);
+  }
+  int due(milliseconds at) const { return supervisor.signal_due(kStart + at); }
+  Supervisor supervisor;
+};
+
+constexpr Ending exited(int code) { return {code, 0}; }
+constexpr Ending killed(int signal) { return {0, signal}; }
+
+}  // namespace
+
+TEST_CASE("a job whose ranks all end well ends with 0, whatever the order") {
+  World world(3);
+  world.end({{2, exited(0)}}, milliseconds(10));
+  CHECK(world.due(seconds(100)) == 0);
+  CHECK_FALSE(world.supervisor.all_ended());
+  world.end({{0, exited(0)}, {1, exited(0)}}, seconds(200));
+  CHECK(world.supervisor.all_ended());
+  CHECK(world.supervisor.exit_code() == 0);
+  CHECK_FALSE(world.supervisor.first_failed().has_value());
+}
+
+TEST_CASE("the first failure stops all: SIGTERM, a grace, SIGKILL") {
+  World world(4);
+  world.end({{2, exited(3)}}, seconds(1));
+  CHECK(world.due(seconds(1)) == SIGTERM);
+  CHECK(world.due(milliseconds(5999)) == SIGTERM);
+  CHECK(world.due(seconds(6)) == SIGKILL);
+  world.end({{0, killed(SIGTERM)}, {1, exited(9)}}, seconds(2));
+  world.end({{3, killed(SIGKILL)}}, seconds(6));
+  CHECK(world.supervisor.exit_code() == 3);
+  CHECK(world.supervisor.first_failed() == 2);
+  CHECK(world.supervisor.records()[1].stopped);
+  CHECK_FALSE(world.supervisor.records()[2].stopped);
+}
+
+TEST_CASE("a crash decides with 128 + signal") {
+  World world(2);
+  world.end({{1, killed(SIGABRT)}}, seconds(1));
+  CHECK(world.supervisor.exit_code() == 134);
+}
+
+TEST_CASE("of failures seen together a crash comes first, then the lowest rank") {
+  World crash(4);
+  crash.end({{0, exited(1)}, {3, killed(SIGSEGV)}, {2, exited(1)}}, seconds(1));
+  CHECK(crash.supervisor.first_failed() == 3);
+  CHECK(crash.supervisor.exit_code() == 139);
+  World codes(4);
+  codes.end({{3, exited(7)}, {1, exited(5)}}, seconds(1));
+  CHECK(codes.supervisor.first_failed() == 1);
+  CHECK(codes.supervisor.exit_code() == 5);
+}
+
+TEST_CASE("a signal stops the job, a second one kills it at once") {
+  World world(2);
+  world.supervisor.signalled(SIGINT, kStart + seconds(1));
+  CHECK(world.due(seconds(1)) == SIGTERM);
+  world.supervisor.signalled(SIGTERM, kStart + seconds(2));
+  CHECK(world.due(seconds(2)) == SIGKILL);
+  world.end({{0, exited(1)}, {1, killed(SIGKILL)}}, seconds(2));
+  CHECK(world.supervisor.exit_code() == 130);
+  CHECK_FALSE(world.supervisor.first_failed().has_value());
+}
+
+TEST_CASE("a signal during the grace after a failure is the first one, and keeps the failure's code") {
+  World world(2);
+  world.end({{0, exited(4)}}, seconds(1));
+  world.supervisor.signalled(SIGINT, kStart + seconds(2));
+  CHECK(world.due(seconds(2)) == SIGTERM);
+  world.supervisor.signalled(SIGINT, kStart + seconds(3));
+  CHECK(world.due(seconds(3)) == SIGKILL);
+  CHECK(world.supervisor.exit_code() == 4);
+}
+
+TEST_CASE("other ends have their own codes") {
+  World timeout(1);
+  timeout.supervisor.timed_out(kStart + seconds(3));
+  timeout.end({{0, killed(SIGTERM)}}, seconds(3));
+  CHECK(timeout.supervisor.exit_code() == 124);
+  World unstarted(3);
+  unstarted.supervisor.launch_failed(1, kStart);
+  CHECK_FALSE(unstarted.supervisor.all_ended());
+  unstarted.end({{0, killed(SIGTERM)}}, seconds(1));
+  CHECK(unstarted.supervisor.all_ended());
+  CHECK(unstarted.supervisor.exit_code() == 255);
+  World closed(1);
+  closed.supervisor.output_failed(EPIPE, kStart);
+  CHECK(closed.supervisor.exit_code() == 141);
+  World full(1);
+  full.supervisor.output_failed(ENOSPC, kStart);
+  CHECK(full.supervisor.exit_code() == 1);
+}
+
+TEST_CASE("the report begins with the first cause") {
+  World world(3);
+  world.end({{1, killed(SIGKILL)}}, milliseconds(1500));
+  world.end({{0, killed(SIGTERM)}, {2, exited(1)}}, milliseconds(1600));
+  const std::vector<pid_t> pids{11, 12, 13};
+  const std::vector<std::string> error_lines{"Traceback", "ValueError: no"};
+  const auto lines = rondel::job_report(world.supervisor, pids, "node", error_lines);
+  REQUIRE(lines.size() == 8);
+  CHECK_THAT(lines[0],
+             Contains("rank 1 failed first: killed by signal 9 (SIGKILL), maybe out of memory after 1.5 s"));
+  CHECK_THAT(lines[3], Contains("ValueError: no"));
+  CHECK_THAT(lines[5], Contains("1  node") && Contains("12") && Contains("killed by signal 9"));
+  CHECK_THAT(lines[6], Contains("stopped by launcher (SIGTERM)"));
+  CHECK_THAT(lines[7], Contains("stopped by launcher (exit code 1)"));
+}
+
+TEST_CASE("the report of a large job stays small, ranks that never started are told apart") {
+  World world(100);
+  world.end({{70, exited(2)}}, seconds(1));
+  const auto lines = rondel::job_report(world.supervisor, std::vector<pid_t>(80, 5), "node", {});
+  CHECK(lines.size() == 19);
+  CHECK_THAT(lines[2], Contains("70") && Contains("exit code 2"));
+  CHECK(lines.back() == "and 84 more");
+  World few(2);
+  few.supervisor.launch_failed(1, kStart);
+  CHECK_THAT(rondel::job_report(few.supervisor, std::vector<pid_t>{5}, "node", {}).back(),
+             Contains("never started"));
+}

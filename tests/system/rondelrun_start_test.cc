@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a rank is given, and what happens when it cannot be started.
+#include <fmt/format.h>
+#include <sched.h>
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "tests/system/rondelrun_process.h"
+#include "tests/system/rondelrun_support.h"
+
+using Catch::Matchers::Contains;
+using rondel::test::kHelper;
+using rondel::test::RunningLauncher;
+using rondel::test::TemporaryFolder;
+
+namespace {
+
+using Facts = std::map<std::string, std::string>;
+
+/// The "name=value" lines that each rank printed.
+std::map<int, Facts> facts_of(const RunningLauncher& launcher) {
+  std::map<int, Facts> facts;
+  for (const std::string& line : launcher.output_lines()) {
+    const auto colon = line.find(": "), equals = line.find('=');
+    REQUIRE(equals != std::string::npos);
+    facts[std::stoi(line.substr(1))][line.substr(colon + 2, equals - colon - 2)] = line.substr(equals + 1);
+  }
+  return facts;
+}
+
+std::string file_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+int run_for_code(std::vector<std::string> arguments, std::string& error, int descriptor_limit = 0) {
+  RunningLauncher launcher({.arguments = std::move(arguments), .descriptor_limit = descriptor_limit});
+  const int code = launcher.wait();
+  error = launcher.error();
+  CHECK(launcher.nothing_is_left());
+  return code;
+}
+
+}  // namespace
+
+TEST_CASE("each rank learns who and where it is") {
+  RunningLauncher launcher(
+      {.arguments = {"-np", "3", "-x", "ODD_VALUE=a b=\"$c\"", kHelper, "report", "-np", "x y"},
+       .input = "typed"});
+  REQUIRE(launcher.wait() == 0);
+  const auto facts = facts_of(launcher);
+  REQUIRE(facts.size() == 3);
+  std::set<std::string> shared;
+  for (const auto& [rank, fact] : facts) {
+    for (const char* name : {"RONDEL_RANK", "RANK", "RONDEL_LOCAL_RANK", "LOCAL_RANK"})
+      CHECK(fact.at(name) == std::to_string(rank));
+    for (const char* name : {"RONDEL_SIZE", "WORLD_SIZE", "RONDEL_LOCAL_SIZE", "LOCAL_WORLD_SIZE"})
+      CHECK(fact.at(name) == "3");
+    CHECK(fact.at("MASTER_ADDR") == "127.0.0.1");
+    CHECK(fact.at("RONDEL_STORE") != "tcp://127.0.0.1:" + fact.at("MASTER_PORT"));
+    CHECK(fact.at("ODD_VALUE") == "a b=\"$c\"");
+    CHECK(fact.at("secret").size() == 64);
+    CHECK(fact.at("stdin") == (rank == 0 ? "typed" : ""));
+    CHECK(fact.at("word") == "x y");
+    CHECK(fact.at("blocked") == "0");
+    CHECK(fact.at("descriptors") == "4");  // the standard three and the secret
+    shared.insert(fact.at("secret") + fact.at("RONDEL_STORE") + fact.at("MASTER_PORT"));
+  }
+  CHECK(shared.size() == 1);
+}
+
+TEST_CASE("ranks run on the cores of the launcher, in its directory or the one asked for") {
+  cpu_set_t cores;
+  REQUIRE(::sched_getaffinity(0, sizeof cores, &cores) == 0);
+  const TemporaryFolder folder;
+  RunningLauncher here({.arguments = {"-np", "2", kHelper, "report"}});
+  REQUIRE(here.wait() == 0);
+  CHECK(facts_of(here).at(1).at("cores") == std::to_string(CPU_COUNT(&cores)));
+  CHECK(facts_of(here).at(1).at("directory") == std::filesystem::current_path());
+  RunningLauncher there({.arguments = {"-np", "2", "--wdir", folder.path(), kHelper, "report"}});
+  REQUIRE(there.wait() == 0);
+  CHECK(facts_of(there).at(1).at("directory") == std::filesystem::canonical(folder.path()));
+}
+
+TEST_CASE("the standard input can go to another rank or to none") {
+  RunningLauncher last({.arguments = {"-np", "2", "--stdin", "1", kHelper, "report"}, .input = "for one"});
+  REQUIRE(last.wait() == 0);
+  CHECK(facts_of(last).at(0).at("stdin").empty());
+  CHECK(facts_of(last).at(1).at("stdin") == "for one");
+  RunningLauncher none({.arguments = {"-np", "1", "--stdin", "none", kHelper, "report"}, .input = "unread"});
+  REQUIRE(none.wait() == 0);
+  CHECK(facts_of(none).at(0).at("stdin").empty());
+}
+
+TEST_CASE("the job secret is in no argument, environment or output of the launcher") {
+  RunningLauncher launcher(
+      {.arguments = {"-np", "1", "-v", "sh", "-c", kHelper + " report; exec " + kHelper + " signals"},
+       .environment = {"RONDEL_LOG=trace"}});
+  REQUIRE(launcher.wait_for_output("ready"));
+  const std::string report = launcher.output();
+  const std::string hex = report.substr(report.find("secret=") + 7, 64);
+  REQUIRE(hex.find_first_not_of("0123456789abcdef") == std::string::npos);
+  std::string raw;
+  for (std::size_t i = 0; i < hex.size(); i += 2)
+    raw += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  for (const pid_t process : launcher.processes())
+    for (const char* file : {"cmdline", "environ"}) {
+      const std::string text = file_text(fmt::format("/proc/{}/{}", process, file));
+      CHECK(text.find(hex) == std::string::npos);
+      CHECK(text.find(raw) == std::string::npos);
+    }
+  CHECK(launcher.error().find(hex) == std::string::npos);
+  CHECK(launcher.error().find(raw) == std::string::npos);
+  launcher.signal(SIGTERM);
+  CHECK(launcher.wait() == 143);
+}
+
+TEST_CASE("the store listens on the loopback address only") {
+  RunningLauncher launcher(
+      {.arguments = {"-np", "1", "sh", "-c", "echo store=$RONDEL_STORE; exec " + kHelper + " signals"}});
+  REQUIRE(launcher.wait_for_output("ready"));
+  const std::string& text = launcher.output();
+  const auto at = text.find("tcp://127.0.0.1:");
+  REQUIRE(at != std::string::npos);
+  const std::string suffix = fmt::format(":{:04X}", std::stoi(text.substr(at + 16)));
+  int listeners = 0;
+  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::istringstream rows(file_text(table));
+    for (std::string row; std::getline(rows, row);) {
+      std::istringstream fields(row);
+      std::string number, local, remote, state;
+      fields >> number >> local >> remote >> state;
+      if (state != "0A" || !local.ends_with(suffix)) continue;
+      ++listeners;
+      CHECK(local == "0100007F" + suffix);
+    }
+  }
+  CHECK(listeners == 1);
+  launcher.signal(SIGTERM);
+  CHECK(launcher.wait() == 143);
+}
+
+TEST_CASE("a rank that cannot be started is a launch failure with its reason") {
+  std::string error;
+  CHECK(run_for_code({"-np", "2", "no-such-program-anywhere"}, error) == 255);
+  CHECK_THAT(error, Contains("rank 0") && Contains("no-such-program-anywhere") && Contains("PATH"));
+  CHECK(run_for_code({"-np", "2", "/etc/passwd"}, error) == 255);
+  CHECK_THAT(error, Contains("/etc/passwd") && Contains("chmod +x"));
+  CHECK(run_for_code({"-np", "2", "--wdir", "/no/such/place", "true"}, error) == 255);
+  CHECK_THAT(error, Contains("/no/such/place") && Contains("--wdir"));
+  CHECK(run_for_code({"-np", "2", "--output-filename", "/proc/nowhere", kHelper, "signals"}, error) == 255);
+  CHECK_THAT(error, Contains("/proc/nowhere"));
+}
+
+TEST_CASE("too few descriptors: the limit, what is needed and the command are named; enough is enough") {
+  std::string error;
+  CHECK(run_for_code({"-np", "64", "true"}, error, 64) == 255);
+  CHECK_THAT(error, Contains("the limit is 64") && Contains("208") && Contains("ulimit -n"));
+  CHECK(run_for_code({"-np", "16", "true"}, error, 64) == 0);
+}
+
+TEST_CASE("wrong command lines and settings are usage errors") {
+  std::string error;
+  CHECK(run_for_code({"-np", "2", "--timout", "3", "true"}, error) == 2);
+  CHECK_THAT(error, Contains("did you mean --timeout?"));
+  CHECK(run_for_code({"-np", "2", "-H", "a,b", "true"}, error) == 2);
+  CHECK_THAT(error, Contains("remote hosts are not in this version"));
+  CHECK(run_for_code({"true"}, error) == 2);
+  CHECK(run_for_code({"-np", "2", "-x", "RONDEL_TIMEOUT_S=never", "true"}, error) == 2);
+  CHECK_THAT(error, Contains("RONDEL_TIMEOUT_S"));
+}
+
+TEST_CASE("the informing options answer and start nothing") {
+  for (const auto& [option, text] : std::map<std::string, std::string>{{"--version", "rondelrun "},
+                                                                       {"--help", "usage: rondelrun -np N"},
+                                                                       {"--help-config", "RONDEL_TIMEOUT_S"},
+                                                                       {"--check-build", "tcp"},
+                                                                       {"--man-page", ".TH"}}) {
+    RunningLauncher launcher({.arguments = {option}});
+    CHECK(launcher.wait() == 0);
+    CHECK_THAT(launcher.output(), Contains(text));
+  }
+  RunningLauncher dry({.arguments = {"-np", "2", "--dry-run", "no-such-program-anywhere"}});
+  CHECK(dry.wait() == 0);
+  CHECK_THAT(dry.output(), Contains("no-such-program-anywhere"));
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transports/select.h"
+
+#include <array>
+#include <catch2/catch.hpp>
+
+namespace rondel {
+namespace {
+
+using Hosts = std::vector<std::string>;
+
+Offer offer(std::string name, std::uint64_t bytes_per_second, std::string domain = "all") {
+  return {std::move(name),
+          {.usable = true, .why_not = {}, .domain = std::move(domain), .bytes_per_second = bytes_per_second}};
+}
+
+Offer refusal(std::string name, std::string why_not) {
+  return {std::move(name),
+          {.usable = false, .why_not = std::move(why_not), .domain = {}, .bytes_per_second = 0}};
+}
+
+bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+TEST_CASE("the fastest transport that all ranks share is selected") {
+  const std::array<Offers, 2> by_rank{
+      {{offer("tcp", 10), offer("shm", 50)}, {offer("shm", 50), offer("tcp", 10)}}};
+  const auto name = select_transport(by_rank, Hosts{"a", "a"}, "");
+  REQUIRE(name.ok());
+  CHECK(*name == "shm");
+}
+
+TEST_CASE("a transport is as fast as its slowest rank") {
+  const std::array<Offers, 2> by_rank{
+      {{offer("verbs", 90), offer("tcp", 10)}, {offer("verbs", 5), offer("tcp", 10)}}};
+  CHECK(*select_transport(by_rank, Hosts{"a", "b"}, "") == "tcp");
+}
+
+TEST_CASE("between equally fast transports the name decides, on every rank alike") {
+  const std::array<Offers, 2> by_rank{{{offer("b", 7), offer("a", 7)}, {offer("a", 7), offer("b", 7)}}};
+  CHECK(*select_transport(by_rank, Hosts{"x", "x"}, "") == "a");
+}
+
+TEST_CASE("ranks in different domains do not share a transport") {
+  const std::array<Offers, 2> by_rank{
+      {{offer("shm", 50, "host a"), offer("tcp", 10)}, {offer("shm", 50, "host b"), offer("tcp", 10)}}};
+  CHECK(*select_transport(by_rank, Hosts{"a", "b"}, "") == "tcp");
+  const auto wanted = select_transport(by_rank, Hosts{"a", "b"}, "shm");
+  REQUIRE(wanted.code() == Code::unavailable);
+  CHECK(contains(wanted.status().text(), "rank 0 on a is in domain host a, rank 1 on b in host b"));
+}
+
+TEST_CASE("a wanted transport is taken although another is faster") {
+  const std::array<Offers, 1> by_rank{{{offer("tcp", 10), offer("shm", 50)}}};
+  CHECK(*select_transport(by_rank, Hosts{"a"}, "tcp") == "tcp");
+}
+
+TEST_CASE("without a common transport every candidate's reason is told, with rank and host") {
+  const std::array<Offers, 3> by_rank{
+      {{offer("shm", 50), offer("tcp", 10)},
+       {refusal("shm", "/dev/shm holds 64 KiB; make it larger"), offer("tcp", 10)},
+       {offer("shm", 50)}}};
+  const auto name = select_transport(by_rank, Hosts{"a", "b", "c"}, "");
+  REQUIRE(name.code() == Code::unavailable);
+  const std::string text = name.status().text();
+  CHECK(contains(text, "shm: rank 1 on b: /dev/shm holds 64 KiB; make it larger"));
+  CHECK(contains(text, "tcp: rank 2 on c does not have it in its build"));
+}
+
+TEST_CASE("a wanted transport that nobody knows is said so, with the way out") {
+  const std::array<Offers, 2> by_rank{{{offer("tcp", 10)}, {offer("tcp", 10)}}};
+  const auto name = select_transport(by_rank, Hosts{"a", "b"}, "quic");
+  REQUIRE(name.code() == Code::unavailable);
+  CHECK(contains(name.status().text(), "quic: rank 0 on a does not have it in its build"));
+  CHECK(contains(name.status().text(), "unset RONDEL_TRANSPORT"));
+}
+
+TEST_CASE("no offers at all is an answer, not a crash") {
+  const std::array<Offers, 2> by_rank{};
+  CHECK(select_transport(by_rank, Hosts{}, "").code() == Code::unavailable);
+}
+
+TEST_CASE("offers survive their encoding") {
+  const Offers offers{offer("tcp", 123'456'789'012, "net"), refusal("shm", "no room")};
+  const auto decoded = decode_offers(encode(offers));
+  REQUIRE(decoded.ok());
+  REQUIRE(decoded->size() == 2);
+  CHECK((*decoded)[0].name == "tcp");
+  CHECK((*decoded)[0].probe.usable);
+  CHECK((*decoded)[0].probe.domain == "net");
+  CHECK((*decoded)[0].probe.bytes_per_second == 123'456'789'012);
+  CHECK((*decoded)[1].name == "shm");
+  CHECK_FALSE((*decoded)[1].probe.usable);
+  CHECK((*decoded)[1].probe.why_not == "no room");
+}
+
+TEST_CASE("every shortened or lengthened encoding is refused") {
+  Bytes bytes = encode({offer("tcp", 5), offer("shm", 6)});
+  for (std::size_t length = 0; length < bytes.size(); ++length)
+    CHECK(decode_offers(std::span(bytes).first(length)).code() == Code::refused);
+  bytes.push_back(std::byte{0});
+  CHECK(decode_offers(bytes).code() == Code::refused);
+}
+
+TEST_CASE("a count of offers beyond all sense is refused without room being made for it") {
+  const Bytes bytes(4, std::byte{0xff});
+  CHECK(decode_offers(bytes).code() == Code::refused);
+}
+
+}  // namespace
+}  // namespace rondel
