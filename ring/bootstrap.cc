@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "lib/auth.h"
 #include "lib/host_identity.h"
@@ -88,11 +89,17 @@ Status check_settings(std::span<const Hello> hellos) {
   return {};
 }
 
-bool oversubscribed(std::span<const Hello> hellos, Rank rank) {
+/// How the ranks lie around `rank`, for its endpoints.
+struct Surroundings {
+  bool oversubscribed = false;
+  bool single_host = false;
+};
+
+Surroundings look_around(std::span<const Hello> hellos, Rank rank) {
   const HostIdentity& own = hellos[static_cast<std::size_t>(rank)].host;
   const auto here =
       std::ranges::count_if(hellos, [&own](const Hello& hello) { return hello.host.kernel == own.kernel; });
-  return here > own.cores;
+  return {here > own.cores, here == std::ssize(hellos)};
 }
 
 class Bootstrap {
@@ -107,7 +114,7 @@ class Bootstrap {
   Hello own_hello() const;
   Result<std::vector<Hello>> greet();
   Status choose(std::span<const Hello> hellos);
-  Status open(bool oversubscribed);
+  Status open(const Surroundings& around);
   Status exchange_addresses(const Status& opened);
   Status connect();
 
@@ -155,7 +162,7 @@ Status Bootstrap::choose(std::span<const Hello> hellos) {
   return {};
 }
 
-Status Bootstrap::open(bool oversubscribed) {
+Status Bootstrap::open(const Surroundings& around) {
   const auto transport = std::ranges::find_if(
       job_.transports, [this](const auto& candidate) { return candidate->name() == attachment_.transport; });
   if (transport == job_.transports.end())
@@ -166,7 +173,8 @@ Status Bootstrap::open(bool oversubscribed) {
   options.context = watch_.context();
   options.description = fmt::format("rank {} of {}", options_.rank, options_.size);
   options.hosts = attachment_.hosts;
-  options.oversubscribed = oversubscribed;
+  options.oversubscribed = around.oversubscribed;
+  options.single_host = around.single_host;
   const std::lock_guard lock(job_.creating);
   for (const std::uint16_t channel : {std::uint16_t{0}, std::uint16_t{1}}) {
     options.channel = channel;
@@ -217,7 +225,7 @@ Result<Attachment> Bootstrap::run() {
   RONDEL_TRY(hellos);
   RONDEL_TRY(check_settings(*hellos));
   RONDEL_TRY(choose(*hellos));
-  RONDEL_TRY(exchange_addresses(open(oversubscribed(*hellos, options_.rank))));
+  RONDEL_TRY(exchange_addresses(open(look_around(*hellos, options_.rank))));
   RONDEL_TRY(connect());
   return std::move(attachment_);
 }
