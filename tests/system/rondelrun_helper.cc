@@ -7,20 +7,27 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "lib/auth.h"
+#include "lib/config.h"
+#include "lib/deadline.h"
+#include "lib/liveness/member.h"
 
 namespace {
 
 using Words = std::vector<std::string>;
 
 std::string variable(const char* name) {
-  const char* value = std::getenv(name);
+  const char* value = rondel::environment_variable(name);
   return value == nullptr ? "unset" : value;
 }
 
@@ -178,6 +185,24 @@ int report(const Words& words) {
   return 0;
 }
 
+/// join RANKS: ranks below RANKS join the job, the others do not; all wait to be killed.
+int join(const Words& words) {
+  const int rank = own_rank();
+  std::unique_ptr<rondel::liveness::Member> member;
+  std::shared_ptr<rondel::liveness::Watch> watch;
+  if (rank < std::stoi(words.at(1))) {
+    const auto secret = rondel::Secret::from_descriptor(std::stoi(variable("RONDEL_SECRET_FD")));
+    if (!secret.ok()) return 94;
+    auto connected = rondel::liveness::Member::connect(variable("RONDEL_STORE").substr(6), *secret,
+                                                       rondel::Deadline::in(std::chrono::seconds(10)));
+    if (!connected.ok()) return 93;
+    member = *std::move(connected);
+    watch = member->join(0, rank, std::stoi(variable("RONDEL_SIZE")), "here");
+  }
+  tell_ready();
+  wait_to_be_killed();
+}
+
 /// write TEXT: exactly this, with \n and \r written out.
 int write_text(const Words& words) {
   std::string text;
@@ -199,9 +224,9 @@ int endless(const Words&) {
 int main(int argc, char** argv) {
   const Words words(argv + 1, argv + argc);
   const std::map<std::string, std::function<int(const Words&)>> ways{
-      {"fail", fail},         {"early", early},    {"lines", lines},     {"burst", burst},
-      {"stubborn", stubborn}, {"family", family},  {"signals", signals}, {"report", report},
-      {"write", write_text},  {"endless", endless}};
+      {"fail", fail},         {"early", early},     {"lines", lines},     {"burst", burst},
+      {"stubborn", stubborn}, {"family", family},   {"signals", signals}, {"report", report},
+      {"write", write_text},  {"endless", endless}, {"join", join}};
   const auto way = words.empty() ? ways.end() : ways.find(words[0]);
   return way == ways.end() ? 95 : way->second(words);
 }

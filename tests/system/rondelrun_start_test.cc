@@ -167,6 +167,14 @@ TEST_CASE("too few descriptors: the limit, what is needed and the command are na
   CHECK(run_for_code({"-np", "16", "true"}, error, 64) == 0);
 }
 
+TEST_CASE("ranks that do not join while others have are named") {
+  RunningLauncher launcher({.arguments = {"-np", "4", "--start-timeout", "0.3", kHelper, "join", "2"}});
+  CHECK(launcher.wait_for_error("2 of 4 ranks have joined"));
+  CHECK_THAT(launcher.error(), Contains("still missing 0.3 s after the first one: ranks 2, 3"));
+  launcher.signal(SIGTERM);
+  CHECK(launcher.wait() == 143);
+}
+
 TEST_CASE("wrong command lines and settings are usage errors") {
   std::string error;
   CHECK(run_for_code({"-np", "2", "--timout", "3", "true"}, error) == 2);
