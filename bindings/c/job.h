@@ -37,6 +37,7 @@ class JobHold {
   JobHold& operator=(const JobHold&) = delete;
 
   const std::shared_ptr<Job>& job() const { return job_; }
+  bool served_by_rank_0() const { return presence_ != nullptr; }
   /// The first communicator is there: from now on the end of this rank concerns the others.
   void started() { started_ = true; }
 

@@ -170,6 +170,22 @@ Status wait_any(std::span<rondel_request_t> requests, double seconds, std::size_
   }
 }
 
+/// Posts what was started, so that peers can answer; what has ended already rings at once.
+Status arm(rondel_comm& comm, int* descriptor) {
+  (void)comm.communicator->progress(nanoseconds::zero());  // a failure ends requests, and those ring
+  if (comm.doorbell == nullptr) {
+    auto doorbell = Doorbell::create();
+    RONDEL_TRY(doorbell);
+    comm.doorbell = std::move(doorbell).value();
+  }
+  const auto fabric = comm.communicator->wait_descriptor();
+  RONDEL_TRY(fabric);
+  const bool waiting = std::any_of(comm.open_requests.begin(), comm.open_requests.end(), ended);
+  RONDEL_TRY(comm.doorbell->arm(*fabric, waiting));
+  *descriptor = comm.doorbell->descriptor();
+  return {};
+}
+
 }  // namespace
 }  // namespace rondel::c
 
@@ -209,8 +225,7 @@ rondel_status_t rondel_progress(rondel_comm_t comm, double timeout_seconds) {
 rondel_status_t rondel_event_descriptor(rondel_comm_t comm, int* descriptor) {
   return rondel::c::answer_on(comm, [descriptor](rondel_comm& on) -> Status {
     if (descriptor == nullptr) return rondel::c::wrong("descriptor is NULL");
-    const auto armed = on.communicator->wait_descriptor();
-    *descriptor = armed.ok() ? *armed : -1;
-    return armed.status();
+    *descriptor = -1;
+    return rondel::c::arm(on, descriptor);
   });
 }

@@ -195,7 +195,7 @@ TEST_CASE("memory is zero, aligned, and given back once") {
   CHECK(none == nullptr);
   CHECK(rondel_free(nullptr) == RONDEL_OK);
   CHECK(rondel_alloc(1, nullptr) == RONDEL_INVALID_ARGUMENT);
-  CHECK(rondel_alloc(SIZE_MAX / 2, &none) == RONDEL_OUT_OF_RESOURCES);
+  CHECK(rondel_alloc(std::size_t{1} << 50, &none) == RONDEL_OUT_OF_RESOURCES);
   CHECK(none == nullptr);
 }
 

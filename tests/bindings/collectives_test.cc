@@ -331,9 +331,10 @@ TEST_CASE("bytes are counted") {
                   rondel_allreduce(comm, data.data(), data.data(), data.size(), RONDEL_FLOAT32, RONDEL_SUM),
                   comm, "allreduce");
               require_ok(test, rondel_byte_counts(comm, &sent, &received), comm, "counts");
-              test.expect_equal(sent - sent_then, std::uint64_t{4'000'000},
-                                "2 (n - 1) / n of the vector sent");
-              test.expect_equal(received - received_then, std::uint64_t{4'000'000}, "and received");
+              // 2 (n - 1) / n of the vector each way, and a few bytes of agreement
+              test.expect(sent - sent_then >= 4'000'000 && sent - sent_then < 4'001'000, "bytes sent");
+              test.expect(received - received_then >= 4'000'000 && received - received_then < 4'001'000,
+                          "received");
             },
             2) == "");
 }

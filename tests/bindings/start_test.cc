@@ -28,7 +28,7 @@ namespace {
 void expect_sum(RankTest& test, rondel_comm_t comm) {
   std::int32_t value = test.rank() + 1;
   require_ok(test, rondel_allreduce(comm, &value, &value, 1, RONDEL_INT32, RONDEL_SUM), comm, "allreduce");
-  test.expect_equal(value, test.size() * (test.size() + 1) / 2, "sum over all ranks");
+  test.expect_equal(value, rondel_size(comm) * (rondel_size(comm) + 1) / 2, "sum over all ranks");
 }
 
 std::size_t entries_of(const char* directory) {
