@@ -9,6 +9,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <regex>
@@ -16,10 +18,26 @@
 #include <string>
 #include <vector>
 
-#include "tests/bindings/job_world.h"
-
 namespace rondel::test {
 namespace {
+
+/// A folder of the test's own, removed at the end.
+class Folder {
+ public:
+  Folder() : path_((std::filesystem::temp_directory_path() / "rondel-train-XXXXXX").string()) {
+    REQUIRE(::mkdtemp(path_.data()) != nullptr);
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
 
 struct Outcome {
   int code = -1;
@@ -67,7 +85,7 @@ std::vector<float> parameters_in(const std::string& path) {
 
 TEST_CASE("four ranks with a quarter of the batch end with the parameters of one rank") {
   const char* program = GENERATE(TRAIN_DIGITS, TRAIN_DIGITS_C);
-  TemporaryFolder folder;
+  Folder folder;
   const Outcome one = run(train(program, "--save " + folder.path() + "/one"));
   const Outcome four = run(train_on(4, program, "--save " + folder.path() + "/four"));
   INFO(one.output << four.output);
@@ -138,7 +156,7 @@ TEST_CASE("the example fails in words") {
   CHECK(short_run.code == 1);
   CHECK_THAT(short_run.output, Catch::Contains("is below the wanted 95 %"));
 
-  TemporaryFolder folder;
+  Folder folder;
   std::ofstream(folder.path() + "/bad.csv") << "1,2,3\n";
   const Outcome bad = run(fmt::format("{} --data {}/bad.csv", program, folder.path()));
   CHECK(bad.code == 1);
