@@ -173,15 +173,29 @@ TEST_CASE("reduce: long integer averages are cut in blocks without a seam, also 
   CHECK(second == expected);
 }
 
+// The ends of the type, random values, and the multiples of the divisor with the values just below them,
+// which a quotient that was rounded gets wrong first.
+template <class T>
+std::vector<T> dividends(std::uint64_t divisor, std::mt19937_64& random) {
+  std::vector<T> values{0, 1, std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
+  while (values.size() < 100) values.push_back(static_cast<T>(random()));
+  while (values.size() < 400) {
+    const std::uint64_t steps = static_cast<std::uint64_t>(std::numeric_limits<T>::max()) / divisor + 1;
+    const std::uint64_t multiple = random() % steps * divisor;
+    for (const std::uint64_t value : {multiple, multiple - 1, 0 - multiple, 1 - multiple})
+      values.push_back(static_cast<T>(value));
+  }
+  return values;
+}
+
 template <class T>
 void check_quotients(DataType type) {
   std::mt19937_64 random(11);
-  std::vector<T> values{0, 1, std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
-  while (values.size() < 301) values.push_back(static_cast<T>(random()));
-  std::vector<std::uint64_t> divisors{1,     2,     3,          7,          127,        128,  255,
-                                      32768, 65535, 1ULL << 31, 1ULL << 32, 1ULL << 63, ~0ULL};
-  for (int i = 0; i < 20; ++i) divisors.push_back(random() >> (random() % 64) | 1);
+  std::vector<std::uint64_t> divisors{32768, 65535, 1ULL << 31, 1ULL << 32, 1ULL << 63, ~0ULL};
+  for (std::uint64_t divisor = 1; divisor <= 300; ++divisor) divisors.push_back(divisor);
+  for (int i = 0; i < 100; ++i) divisors.push_back(random() >> (random() % 64) | 1);
   for (const std::uint64_t divisor : divisors) {
+    const std::vector<T> values = dividends<T>(divisor, random);
     std::vector<T> actual = values;
     rondel::divide(type, actual.data(), actual.size(), divisor);
     std::size_t wrong = 0;
