@@ -2,7 +2,6 @@
 #include "bench/collectives.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -122,6 +121,13 @@ std::string letters_of(std::string_view name) {
 
 std::span<const Collective> collectives() { return kCollectives; }
 
+std::string collective_names() {
+  std::string names;
+  for (const Collective& collective : kCollectives)
+    names.append(names.empty() ? "" : ", ").append(collective.name);
+  return names;
+}
+
 Result<const Collective*> find_collective(std::string_view name) {
   std::vector<std::string_view> names;
   for (const Collective& collective : kCollectives) {
@@ -131,7 +137,7 @@ Result<const Collective*> find_collective(std::string_view name) {
   const std::string_view nearest = nearest_name(name, names);
   const std::string guess = nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest);
   return Status(Code::invalid_argument,
-                fmt::format("\"{}\" is no collective{}; there are {}", name, guess, fmt::join(names, ", ")));
+                fmt::format("\"{}\" is no collective{}; there are {}", name, guess, collective_names()));
 }
 
 }  // namespace rondel::bench

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -61,6 +62,8 @@ struct Collective {
 };
 
 std::span<const Collective> collectives();
+/// "allreduce, reduce_scatter, ..."
+std::string collective_names();
 /// By name; underscores and hyphens do not matter. The failure lists the names.
 Result<const Collective*> find_collective(std::string_view name);
 

@@ -2,7 +2,6 @@
 #include "bench/options.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <array>
@@ -38,9 +37,10 @@ Status wrong(std::string text) { return Status(Code::invalid_argument, std::move
 
 template <class Enum>
 std::string all_names(std::size_t count) {
-  std::vector<std::string_view> names;
-  for (std::size_t i = 0; i < count; ++i) names.push_back(name_of(static_cast<Enum>(i)));
-  return fmt::format("{}", fmt::join(names, ", "));
+  std::string names;
+  for (std::size_t i = 0; i < count; ++i)
+    names.append(names.empty() ? "" : ", ").append(name_of(static_cast<Enum>(i)));
+  return names;
 }
 
 Status read_type_and_op(const Words& words, Options& options) {
@@ -91,9 +91,7 @@ Status read(const Words& words, Options& options) {
 }
 
 void declare(CLI::App& app, Words& words, Options& options) {
-  std::vector<std::string_view> names;
-  for (const Collective& collective : collectives()) names.push_back(collective.name);
-  app.add_option("collective", words.collective, fmt::format("{}", fmt::join(names, ", ")))->required();
+  app.add_option("collective", words.collective, collective_names())->required();
   app.add_option("-b,--minbytes", words.begin, "first size, such as 8, 64K or 128M")->capture_default_str();
   app.add_option("-e,--maxbytes", words.end, "last size")->capture_default_str();
   auto* const step = app.add_option("-i,--stepbytes", words.step, "bytes between sizes");
