@@ -102,7 +102,8 @@ int run(int argc, char** argv) {
   const bool speaks = speaks_for_the_job();
   const auto parsed = parse_options(argc, argv);
   if (const auto* const nothing = std::get_if<NothingToRun>(&parsed)) {
-    if (speaks) std::fputs(nothing->text.c_str(), nothing->code == 0 ? stdout : stderr);
+    if (!speaks) return 0;  // what is wrong is wrong on every rank: one says it, and its code is the job's
+    std::fputs(nothing->text.c_str(), nothing->code == 0 ? stdout : stderr);
     return nothing->code;
   }
   const Options& options = std::get<Options>(parsed);
@@ -114,6 +115,7 @@ int run(int argc, char** argv) {
   }
   bool wrong = false;
   const Status status = run_job(options, report, argc, argv, wrong);
+  if (status.code() == Code::invalid_argument && !speaks) return 0;
   if (!status.ok()) return fail(status);
   return wrong ? kExitWrongData : 0;
 }
