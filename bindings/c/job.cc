@@ -58,8 +58,8 @@ Result<std::shared_ptr<JobHold>> JobHold::create(const Config& config, Entry ent
 
 JobHold::~JobHold() {
   if (presence_ == nullptr) return;
-  if (started_ && server_ == nullptr) say_goodbye();
-  if (started_ && server_ != nullptr) await_goodbyes();
+  if (server_ == nullptr) say_goodbye();
+  if (server_ != nullptr && started_) await_goodbyes();
   job_->member->leave(presence_);
 }
 
