@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ring/collective.h"
+#include "ring/health.h"
 #include "ring/label.h"
 #include "ring/schedule_builder.h"
 
@@ -55,8 +56,11 @@ Status Calibration::finish(const Schedule& schedule, const Binding& binding) {
   for (;;) {
     RONDEL_TRY(collective_.advance());
     if (collective_.done()) return {};
-    RONDEL_TRY(endpoint_.progress(kSlice));
-    if (watch_.raised()) return Status(Code::aborted, "another rank failed while links were measured");
+    const auto finished = endpoint_.progress(kSlice);
+    RONDEL_TRY(finished);
+    if (*finished > 0) continue;
+    if (watch_.raised())
+      return Health::verdict_of(watch_.incident(), kNoRank).with("while links were measured");
     if (!deadline_.passed()) continue;
     Failure failure;
     failure.peer = collective_.waiting_for();

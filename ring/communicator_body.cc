@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kSlice{50};       // an alarm is seen within this
 constexpr std::chrono::milliseconds kConnectLook{2};  // while a peer has not connected yet
+constexpr std::chrono::milliseconds kDrain{100};      // for what a rank sent before it went
 constexpr int kTurnsPerDeadlineLook = 16;
 constexpr int kTriesBeforePoll = 64;
 
@@ -86,7 +87,7 @@ Result<OperationId> Communicator::Body::start(const CollectiveRequest& request) 
 /// Until the operation is done or `deadline` passes; then timed_out, with the operation still on its way.
 Status Communicator::Body::run_to_end(const Operation& operation, Deadline deadline) {
   if (operation.done) return operation.status;
-  RONDEL_TRY(check_usable());
+  if (health.poisoned()) return health.failure();
   RONDEL_TRY(advance());
   while (!operation.done) {
     const bool limited = deadline.when() != Deadline::Clock::time_point::max();
@@ -99,7 +100,8 @@ Status Communicator::Body::run_to_end(const Operation& operation, Deadline deadl
 }
 
 Status Communicator::Body::progress(std::chrono::nanoseconds may_block_for) {
-  RONDEL_TRY(check_usable());
+  if (collectives_.idle() && pairs_.idle()) return check_usable();
+  if (health.poisoned()) return health.failure();
   RONDEL_TRY(advance());
   if (collectives_.idle() && pairs_.idle()) return {};
   return turn(std::min<std::chrono::nanoseconds>(may_block_for, kSlice));
@@ -124,11 +126,21 @@ Status Communicator::Body::wait(OperationId id, Deadline deadline) {
 
 Status Communicator::Body::turn(std::chrono::nanoseconds may_block_for) {
   const auto finished = progress_endpoints(may_block_for);
-  if (health.alarmed()) return fail_with(health.judge_alarm(), nullptr);
+  if (health.alarmed()) return after_alarm(finished);
   if (!finished.ok()) return fail(finished.status());
   RONDEL_TRY(advance());
   if (*finished > 0 && ++turns_ % kTurnsPerDeadlineLook != 0) return {};
   return check_deadlines();
+}
+
+/// A rank that went may have sent all that is needed here; what is under way goes on for a moment, until it
+/// is done or its links are at their end. New operations fail at once.
+Status Communicator::Body::after_alarm(const Result<std::size_t>& finished) {
+  Status verdict = health.judge_alarm();
+  const bool went = verdict.code() == Code::peer_lost || verdict.code() == Code::peer_left;
+  if (!drain_until_) drain_until_ = Deadline::in(kDrain);
+  if (went && finished.ok() && !drain_until_->passed()) return advance();
+  return fail_with(std::move(verdict), nullptr);
 }
 
 Status Communicator::Body::advance() {

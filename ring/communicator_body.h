@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "lib/unique_fd.h"
@@ -47,6 +48,7 @@ struct Communicator::Body {
   Status run_to_end(const Operation& operation, Deadline deadline);
   /// Waits up to `may_block_for` for something to move, then does what can be done.
   Status turn(std::chrono::nanoseconds may_block_for);
+  Status after_alarm(const Result<std::size_t>& finished);
   Status advance();
   Result<std::size_t> progress_endpoints(std::chrono::nanoseconds may_block_for);
   Result<std::size_t> progress_both(std::chrono::nanoseconds may_block_for);
@@ -64,6 +66,7 @@ struct Communicator::Body {
   OperationId last_id_ = 0;
   UniqueFd ready_;  // epoll over both endpoints, or an eventfd that is always readable for a single rank
   int turns_ = 0;
+  std::optional<Deadline> drain_until_;  // once alarmed
 };
 
 }  // namespace rondel

@@ -13,16 +13,6 @@ namespace {
 constexpr std::chrono::milliseconds kVerdictPatience{1500};
 constexpr std::chrono::milliseconds kPollPatience{2000};
 
-Status status_of(const liveness::Incident& incident, Rank rank) {
-  Failure failure;
-  failure.cause = incident.cause;
-  failure.hint = incident.hint;
-  failure.host = incident.host;
-  failure.peer = incident.guilty;
-  failure.rank = rank;
-  return Status(incident.code, std::move(failure));
-}
-
 }  // namespace
 
 Health::Health(std::shared_ptr<liveness::Watch> watch, liveness::Member* member, Rank rank,
@@ -32,6 +22,16 @@ Health::Health(std::shared_ptr<liveness::Watch> watch, liveness::Member* member,
 std::string Health::host_of(Rank rank) const {
   const auto index = static_cast<std::size_t>(rank);
   return rank >= 0 && index < hosts_.size() ? hosts_[index] : std::string();
+}
+
+Status Health::verdict_of(const liveness::Incident& incident, Rank rank) {
+  Failure failure;
+  failure.cause = incident.cause;
+  failure.hint = incident.hint;
+  failure.host = incident.host;
+  failure.peer = incident.guilty;
+  failure.rank = rank;
+  return Status(incident.code, std::move(failure));
 }
 
 Status Health::failure() const {
@@ -59,7 +59,7 @@ void Health::report(Code code, Rank guilty, const std::string& cause, const std:
 }
 
 Status Health::judge_alarm() const {
-  if (watch_->raised()) return status_of(watch_->incident(), rank_);
+  if (watch_->raised()) return verdict_of(watch_->incident(), rank_);
   Failure failure;
   failure.cause = abort_text_;
   failure.peer = failure.rank = rank_;

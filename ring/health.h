@@ -23,6 +23,9 @@ class Health {
   Health(std::shared_ptr<liveness::Watch> watch, liveness::Member* member, Rank rank,
          std::vector<std::string> hosts);
 
+  /// What an incident means to `rank`.
+  static Status verdict_of(const liveness::Incident& incident, Rank rank);
+
   /// Somebody failed or aborted. Cheap enough for every turn of a wait loop.
   bool alarmed() const { return watch_->raised() || abort_requested_.load(std::memory_order_acquire); }
   bool poisoned() const { return poisoned_.load(std::memory_order_acquire); }
