@@ -15,6 +15,8 @@ class Backend {
   virtual ~Backend() = default;
   /// Every rank opens its endpoints through a transport of its own, as it would in a process of its own.
   virtual std::unique_ptr<Transport> transport_for(Rank rank) = 0;
+  /// Ranks may be forked processes, each with its copy of this object.
+  virtual bool connects_processes() const = 0;
 };
 
 std::unique_ptr<Backend> make_backend();

@@ -28,6 +28,7 @@ class TcpBackend final : public Backend {
     check(tcp != transports.end(), "this build has the tcp transport");
     return std::move(*tcp);
   }
+  bool connects_processes() const override { return true; }
 
  private:
   const Secret secret_ = fresh_secret();

@@ -18,7 +18,7 @@
 namespace rondel::conformance {
 
 /// For waits that a correct backend ends at once.
-inline Deadline soon() { return Deadline::in(std::chrono::seconds(20)); }
+inline Deadline soon() { return Deadline::in(std::chrono::seconds(40)); }
 
 /// Registered memory.
 class Buffer {
@@ -75,7 +75,7 @@ class Member {
 
 struct WorldOptions {
   bool connected = true;  ///< all with all, before the body runs
-  std::chrono::nanoseconds limit{std::chrono::seconds(60)};
+  std::chrono::nanoseconds limit{std::chrono::seconds(100)};
 };
 
 /// Address exchange for cases that open or connect by themselves: slots by rank, filled before a meeting.

@@ -48,6 +48,7 @@ class ProcessWorld {
   ProcessWorld(const ProcessWorld&) = delete;
   ProcessWorld& operator=(const ProcessWorld&) = delete;
 
+  Rank size() const { return static_cast<Rank>(processes_.size()); }
   pid_t pid_of(Rank rank) const;
   /// SIGKILL, SIGSTOP, SIGCONT, ... to one rank.
   void signal(Rank rank, int signal);

@@ -20,7 +20,7 @@ namespace rondel::test {
 ///
 ///   CHECK(all_of(run_as_threads(4, [&](RankTest& test) { test.expect(...); })) == "");
 std::vector<std::string> run_as_threads(Rank ranks, const std::function<void(RankTest&)>& body,
-                                        std::chrono::nanoseconds limit = std::chrono::seconds(60));
+                                        std::chrono::nanoseconds limit = std::chrono::seconds(100));
 
 /// Something that happens once, for which others wait: replaces every sleep in a test. Any thread.
 class Event {

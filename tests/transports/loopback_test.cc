@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transports/loopback/transport.h"
 
+#include <array>
 #include <catch2/catch.hpp>
-#include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <vector>
 
+#include "tests/support/process_world.h"
 #include "tests/support/thread_world.h"
 
 namespace rondel {
@@ -52,6 +55,47 @@ TEST_CASE("loopback worlds and processes have domains of their own") {
   CHECK(first->probe().usable);
   CHECK(first->probe().domain != second->probe().domain);
   CHECK(loopback::make_transport()->probe().domain == loopback::make_transport()->probe().domain);
+}
+
+TEST_CASE("an address from elsewhere is refused with the rank's name, before anything is waited for") {
+  const auto here = loopback::make_transport(loopback::make_world());
+  const auto elsewhere = loopback::make_transport(loopback::make_world());
+  auto mine = here->open({.rank = 0, .size = 2, .hosts = {"a", "b"}});
+  auto theirs = elsewhere->open({.rank = 1, .size = 2});
+  REQUIRE(mine.ok());
+  REQUIRE(theirs.ok());
+  for (const Bytes& wrong : {(*theirs)->address(), Bytes{}, Bytes(1000, std::byte{1})}) {
+    const std::array addresses{(*mine)->address(), wrong};
+    const Status status =
+        (*mine)->connect(addresses, std::array{Rank{1}}, Deadline::in(std::chrono::hours(1)));
+    CHECK(status.code() == Code::unavailable);
+    CHECK(status.failure().peer == 1);
+    CHECK(status.failure().host == "b");
+  }
+}
+
+TEST_CASE("a forked process has a loopback domain of its own") {
+  const auto transport = loopback::make_transport();
+  const std::string parent = transport->probe().domain;
+  test::ProcessWorld child(1, [&transport, &parent](RankTest& t, const test::Voice&) {
+    t.expect(transport->probe().domain != parent, "the child's domain differs");
+  });
+  CHECK(failures_of(child.wait_all(Deadline::in(std::chrono::seconds(20)))) == "");
+}
+
+TEST_CASE("a thousand endpoints come and go without leaving a descriptor behind") {
+  const auto open_descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                         std::filesystem::directory_iterator());
+  };
+  const auto transport = loopback::make_transport(loopback::make_world());
+  const auto before = open_descriptors();
+  for (int i = 0; i < 1000; ++i) {
+    auto endpoint = transport->open({.rank = 0, .size = 1});
+    REQUIRE(endpoint.ok());
+    REQUIRE((*endpoint)->wait_descriptor() >= 0);
+  }
+  CHECK(open_descriptors() == before);
 }
 
 }  // namespace
