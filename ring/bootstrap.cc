@@ -10,6 +10,7 @@
 #include "lib/host_identity.h"
 #include "lib/wire.h"
 #include "ring/calibration.h"
+#include "ring/order.h"
 #include "ring/schedule.h"
 #include "transports/select.h"
 
@@ -159,6 +160,10 @@ Status Bootstrap::choose(std::span<const Hello> hellos) {
   auto chosen = select_transport(offers, attachment_.hosts, options_.transport);
   RONDEL_TRY(chosen);
   attachment_.transport = std::move(chosen).value();
+  std::vector<std::string> kernels;
+  for (const Hello& hello : hellos) kernels.push_back(hello.host.kernel);
+  attachment_.order = ring_order(kernels);
+  if (by_number(attachment_.order)) attachment_.order.clear();
   return {};
 }
 

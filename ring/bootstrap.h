@@ -23,6 +23,7 @@ struct Attachment {
   std::vector<std::string> hosts;   // by rank
   std::unique_ptr<Endpoint> data;   // collectives
   std::unique_ptr<Endpoint> pairs;  // sends and receives; connected pair by pair on first use
+  std::vector<Rank> order;          // round the ring; empty: by number
   std::vector<Bytes> data_addresses;
   std::vector<Bytes> pair_addresses;
   Cost cost;

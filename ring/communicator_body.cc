@@ -36,7 +36,8 @@ Communicator::Body::Body(std::shared_ptr<Job> shared_job, CommunicatorOptions ow
       health(std::move(joined), options.size > 1 ? job->member.get() : nullptr, options.rank,
              attachment.hosts),
       planner_(options.rank, options.size,
-               Tuning(attachment.cost, limits_of(attachment), algorithm, options.segment_bytes)),
+               Tuning(attachment.cost, limits_of(attachment), algorithm, options.segment_bytes),
+               attachment.order),
       collectives_(attachment.data.get(), attachment.data_addresses, options.rank, options.size, planner_,
                    health, options.timeout),
       pairs_(attachment.pairs.get(), attachment.pair_addresses, options.rank, health, options.timeout) {}

@@ -62,6 +62,7 @@ std::shared_ptr<const Plan> Planner::make(const CollectiveRequest& request, bool
   shape.counts.assign(request.counts.begin(), request.counts.end());
   shape.receive_counts.assign(request.receive_counts.begin(), request.receive_counts.end());
   tuning_.choose(shape, request.type, request.op);
+  if (shape.algorithm == Algorithm::ring) shape.order = order_;
   plan->schedule = make_schedule(shape);
   plan->pattern = static_cast<std::uint64_t>(shape.kind) << 40 |
                   static_cast<std::uint64_t>(shape.algorithm) << 32 | static_cast<std::uint32_t>(shape.root);

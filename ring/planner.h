@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <vector>
 
@@ -26,7 +25,9 @@ struct Plan {
 
 class Planner {
  public:
-  Planner(Rank rank, Rank size, Tuning tuning) : rank_(rank), size_(size), tuning_(std::move(tuning)) {}
+  /// `order`: round the ring; empty for by number.
+  Planner(Rank rank, Rank size, Tuning tuning, std::vector<Rank> order)
+      : rank_(rank), size_(size), tuning_(std::move(tuning)), order_(std::move(order)) {}
 
   /// The plan for a request that check_request() has passed. Shared, so that it survives being forgotten
   /// here.
@@ -45,6 +46,7 @@ class Planner {
   const Rank rank_;
   const Rank size_;
   const Tuning tuning_;
+  const std::vector<Rank> order_;
   std::vector<std::shared_ptr<const Plan>> recent_;  // most recent first
 };
 

@@ -55,6 +55,7 @@ struct Shape {
   std::uint64_t count = 0;                    // as in CollectiveRequest
   std::vector<std::uint64_t> counts;          // empty: every rank has `count`
   std::vector<std::uint64_t> receive_counts;  // all_to_all with counts
+  std::vector<Rank> order;                    // round the ring or along the chain; empty: by number
   // limits, equal on all ranks
   std::uint64_t segment_bytes = 512 * 1024;
   std::uint32_t window = 4;

@@ -25,9 +25,30 @@ std::uint64_t ExtentList::bytes() const {
   return bytes;
 }
 
+namespace {
+
+Rank wrapped(std::int64_t place, std::int64_t size) {
+  return static_cast<Rank>((place % size + size) % size);
+}
+
+Rank place_of(const Shape& shape, Rank rank) {
+  if (shape.order.empty()) return rank;
+  return static_cast<Rank>(std::ranges::find(shape.order, rank) - shape.order.begin());
+}
+
+}  // namespace
+
 Rank ScheduleBuilder::around(std::int64_t distance) const {
-  const std::int64_t size = shape_.size;
-  return static_cast<Rank>((((shape_.rank + distance) % size) + size) % size);
+  return wrapped(shape_.rank + distance, shape_.size);
+}
+
+Rank ScheduleBuilder::ring_from(Rank start, std::int64_t distance) const {
+  const Rank place = wrapped(place_of(shape_, start) + distance, shape_.size);
+  return shape_.order.empty() ? place : shape_.order[static_cast<std::size_t>(place)];
+}
+
+Rank ScheduleBuilder::ring_distance_from(Rank start) const {
+  return wrapped(place_of(shape_, shape_.rank) - place_of(shape_, start), shape_.size);
 }
 
 void ScheduleBuilder::step() {

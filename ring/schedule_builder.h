@@ -45,8 +45,13 @@ class ScheduleBuilder {
   const Shape& shape() const { return shape_; }
   Rank rank() const { return shape_.rank; }
   Rank size() const { return shape_.size; }
-  /// The rank `distance` further round the circle (negative: back).
+  /// The rank `distance` further round the circle of ranks by number (negative: back).
   Rank around(std::int64_t distance) const;
+  /// The same in shape().order.
+  Rank around_ring(std::int64_t distance) const { return ring_from(shape_.rank, distance); }
+  Rank ring_from(Rank start, std::int64_t distance) const;
+  /// How far this rank is behind `start` in shape().order.
+  Rank ring_distance_from(Rank start) const;
 
   /// Starts a step that is posted when all earlier steps have retired.
   void step();

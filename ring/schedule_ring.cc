@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ring. Each rank's share of the vector is a chunk; a chunk is cut into S segments. Scatter-reduce: in
-// hop h rank r sends chunk r-h-1 to next and folds its own part of chunk r-h-2 with what comes from prev, so
-// that chunk r is complete at rank r after size-1 hops. All-gather: in hop h rank r sends chunk r-h and
-// receives chunk r-h-1.
+// The ring. Ranks are meant by their place in shape.order here, r+1 being the next. Each rank's share of the
+// vector is a chunk; a chunk is cut into S segments. Scatter-reduce: in hop h rank r sends chunk r-h-1 to
+// next and folds its own part of chunk r-h-2 with what comes from prev, so that chunk r is complete at rank r
+// after size-1 hops. All-gather: in hop h rank r sends chunk r-h and receives chunk r-h-1.
 //
 // Step h*S + s moves segment s in hop h. What it sends was made in step (h-1)*S + s, so a window of D <= S
 // steps is the whole of the dependency logic.
@@ -24,10 +24,10 @@ class Ring {
 
  private:
   Rank hops() const { return builder_.size() - 1; }
-  Rank next() const { return builder_.around(1); }
-  Rank prev() const { return builder_.around(-1); }
+  Rank next() const { return builder_.around_ring(1); }
+  Rank prev() const { return builder_.around_ring(-1); }
   const Range& chunk(std::int64_t distance) const {
-    return chunks_[static_cast<std::size_t>(builder_.around(distance))];
+    return chunks_[static_cast<std::size_t>(builder_.around_ring(distance))];
   }
   Extent at(Place place, Range elements) const { return extent_of(builder_.shape(), place, elements); }
 

@@ -15,7 +15,7 @@ constexpr std::uint32_t kLinearWindow = 8;
 class Rooted {
  public:
   explicit Rooted(ScheduleBuilder& builder)
-      : builder_(builder), shape_(builder.shape()), place_(builder.around(-shape_.root)) {
+      : builder_(builder), shape_(builder.shape()), place_(place_of_this_rank()) {
     for (span_ = 1; span_ < builder.size() && (place_ & span_) == 0; span_ *= 2) {
     }
   }
@@ -31,7 +31,17 @@ class Rooted {
 
  private:
   bool root() const { return place_ == 0; }
-  Rank rank_at(Rank place) const { return static_cast<Rank>((place + shape_.root) % builder_.size()); }
+  // Gather and scatter need blocks that touch, so they go by number.
+  bool by_order() const {
+    return shape_.kind == CollectiveKind::broadcast || shape_.kind == CollectiveKind::reduce;
+  }
+  Rank place_of_this_rank() const {
+    return by_order() ? builder_.ring_distance_from(shape_.root) : builder_.around(-shape_.root);
+  }
+  Rank rank_at(Rank place) const {
+    return by_order() ? builder_.ring_from(shape_.root, place)
+                      : static_cast<Rank>((place + shape_.root) % builder_.size());
+  }
   Rank parent() const { return rank_at(place_ - span_); }
   Extent whole(Place place) const { return extent_of(shape_, place, {0, shape_.count}); }
   void copy_own(Extent destination, Extent source) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -171,6 +172,23 @@ TEST_CASE("all-to-all with equal and with uneven counts, barrier") {
     hold(barrier, runs);
   }
   CHECK(runs > 60);
+}
+
+TEST_CASE("ring and chain in any order of the ranks") {
+  int runs = 0;
+  std::mt19937_64 random(kSeed);
+  for (const Kind kind :
+       {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather, Kind::broadcast, Kind::reduce})
+    for (Rank size = 2; size <= 7; ++size)
+      for (Rank root = 0; root < size; root += 2) {
+        Shape shape = shape_of(kind, Algorithm::ring, size, 29);
+        shape.root = root;
+        shape.order.resize(static_cast<std::size_t>(size));
+        std::iota(shape.order.begin(), shape.order.end(), 0);
+        std::ranges::shuffle(shape.order, random);
+        hold_for_all_limits(shape, runs);
+      }
+  CHECK(runs > 500);
 }
 
 TEST_CASE("larger sizes, now and then") {
