@@ -131,10 +131,12 @@ Result<ToServer> decode_to_server(std::span<const std::byte> body) {
     }
     case Kind::suspect: {
       const Suspect suspect = read_suspect(reader);
+      if (suspect.peer < kNoRank) return malformed();
       return whole(reader, suspect);
     }
     case Kind::overdue: {
       const Overdue overdue = read_overdue(reader);
+      if (overdue.peer < kNoRank) return malformed();
       return whole(reader, overdue);
     }
     case Kind::goodbye:

@@ -98,8 +98,9 @@ void session(Pieces& pieces) {
   for (int turn = 0; turn < 4; ++turn) {
     Bytes shown = message;
     tamper(pieces, shown, earlier);
-    // What follows the proof is no longer the handshake's: a polite reader leaves it.
-    const bool same = turn == 2 ? begins_with(shown, message) : shown == message;
+    // What follows the challenge fails only its reader, too late for b; what follows the proof is left
+    // unread.
+    const bool same = turn == 0 ? shown == message : begins_with(shown, message);
     changed = changed || (turn < 3 && !same);
     const auto reply = feed(turn % 2 == 0 ? b : a, shown, step, true);
     if (changed) check(!b.done(), "a changed session is not accepted");

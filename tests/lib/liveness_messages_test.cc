@@ -97,6 +97,12 @@ TEST_CASE("a join outside its size is refused") {
     CHECK(decode_to_server(encode(ToServer(join))).code() == Code::refused);
 }
 
+TEST_CASE("a peer that can be no rank is refused, so that no incident can name it") {
+  CHECK(decode_to_server(encode(ToServer(Suspect{1, -2, "e"}))).code() == Code::refused);
+  CHECK(decode_to_server(encode(ToServer(Overdue{1, -2, 3, "o"}))).code() == Code::refused);
+  CHECK(decode_to_server(encode(ToServer(Overdue{1, kNoRank, 3, "o"}))).ok());
+}
+
 TEST_CASE("a beat of more communicators than fit is cut to a message that is legal") {
   Beat beat;
   beat.progress.resize(10'000);
