@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "bench/peers/sweep.h"
+
 namespace rondel::bench {
 namespace {
 
@@ -68,6 +70,18 @@ TEST_CASE("slow sizes get fewer iterations, given ones are kept") {
   CHECK(limit_iterations(sweep, 2000, 0) == 2000);
   sweep.iterations = 2000;
   CHECK(limit_iterations(sweep, 2000, 10) == 2000);
+}
+
+TEST_CASE("the peer programs repeat as often as this one") {
+  const SweepOptions theirs = sweep_defaults();
+  const Sweep ours;
+  CHECK(sizes_of(ours).front() == theirs.begin_bytes);
+  CHECK(sizes_of(ours).back() == theirs.end_bytes);
+  for (std::size_t bytes = 1; bytes < std::size_t{1} << 33; bytes = bytes * 3 / 2 + 1) {
+    INFO(bytes);
+    CHECK(sweep_iterations(&theirs, bytes) == iterations_for(ours, bytes));
+    CHECK(sweep_warmup(&theirs, bytes) == warmup_for(ours, bytes));
+  }
 }
 
 }  // namespace

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of bench/peers/compare.py with made-up contenders: compare_test.py COMPARE."""
+
+import contextlib
+import importlib.util
+import io
+import sys
+import unittest
+
+COMPARE = None
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location("compare_under_test", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def printed(function, *arguments):
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        result = function(*arguments)
+    return result, text.getvalue()
+
+
+class Compare(unittest.TestCase):
+    def contender(self, name, script):
+        return COMPARE.Contender(name, ["sh", "-c", script])
+
+    def compare_with(self, contenders, rounds=3):
+        options = type("Options", (), {"rounds": rounds})
+        original = COMPARE.contenders_for
+        COMPARE.contenders_for = lambda *_: contenders
+        try:
+            return printed(COMPARE.compare, options, 2, "default")
+        finally:
+            COMPARE.contenders_for = original
+
+    def test_lines_of_a_peer_give_the_median_of_each_size(self):
+        text = "# peer raw ranks 2\n# bytes iterations median_us p95_us min_us\n4 100 5.5 6.0 5.0\n64 10 7.25 9 7\n"
+        self.assertEqual(COMPARE.read_lines(text), {4: 5.5, 64: 7.25})
+
+    def test_every_round_of_every_contender_is_kept(self):
+        times, _ = self.compare_with([self.contender("rondel", "echo 4 1 2.0 3 1"), self.contender("raw", "echo 4 1 1.0 3 1")])
+        self.assertEqual(times, {"rondel": {4: [2.0] * 3}, "raw": {4: [1.0] * 3}})
+
+    def test_a_failing_contender_is_dropped_with_its_last_words(self):
+        times, text = self.compare_with([self.contender("rondel", "echo 4 1 2.0 3 1"),
+                                         self.contender("gloo", "echo no torch >&2; exit 77")])
+        self.assertEqual(list(times), ["rondel"])
+        self.assertEqual(text, "# SKIPPED gloo: exit code 77: no torch\n")
+
+    def test_a_missing_program_is_dropped_before_the_start(self):
+        _, text = self.compare_with([COMPARE.Contender("raw", ["/nowhere/raw_exchange"])])
+        self.assertIn("# SKIPPED raw: /nowhere/raw_exchange is not there", text)
+
+    def test_ratios_are_of_medians_and_over_one_where_rondel_is_faster(self):
+        times = {"rondel": {4: [2.0, 1.0, 90.0]}, "openmpi": {4: [3.0, 80.0, 1.0], 16: [5.0]}}
+        _, text = printed(COMPARE.print_table, 2, "cubic", times, 3)
+        rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+        self.assertEqual(rows, [["bytes", "rondel", "openmpi"], ["4", "2.0", "3.0", "(1.50)"], ["16", "-", "5.0"]])
+
+
+if __name__ == "__main__":
+    COMPARE = load(sys.argv[1])
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)
