@@ -17,6 +17,7 @@
 
 #include "lib/frame.h"
 #include "lib/liveness/messages.h"
+#include "lib/private_fd.h"
 #include "lib/store/dial.h"
 #include "lib/store/socket.h"
 #include "lib/wire.h"
@@ -67,7 +68,7 @@ struct Member::Body {
   Incident loss_for(const Watch& watch) const;
 
   const std::string address;
-  const UniqueFd socket;
+  const PrivateFd socket;
   const Holder holder;
   UniqueFd wake;
   std::thread thread;

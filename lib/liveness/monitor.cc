@@ -80,9 +80,9 @@ Incident departure_of(const ContextState& context, Rank peer, Rank reporter) {
                      "let every rank make the same calls before it finishes");
 }
 
-/// "allreduce" becomes "allreduce #17"; a description that has its number already is kept.
+/// "allreduce" becomes "allreduce #17"; a description that has its number already, or none, is kept.
 std::string numbered(const Lateness& late) {
-  if (late.operation.find('#') != std::string::npos) return late.operation;
+  if (late.sequence == 0 || late.operation.find('#') != std::string::npos) return late.operation;
   return fmt::format("{} #{}", late.operation.empty() ? "operation" : late.operation, late.sequence);
 }
 

@@ -13,6 +13,7 @@
 #include "lib/deadline.h"
 #include "lib/frame.h"
 #include "lib/memory.h"
+#include "lib/private_fd.h"
 #include "lib/status.h"
 #include "lib/unique_fd.h"
 
@@ -49,7 +50,7 @@ class ServerConnection {
   Status take_handshake(std::span<const std::byte> received);
   Status take_frames(std::span<const std::byte> received, const Use& use);
 
-  const UniqueFd fd_;
+  const PrivateFd fd_;
   const std::string peer_;
   const Deadline handshake_due_;
   Handshake handshake_;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lib/frame.h"
+#include "lib/private_fd.h"
 #include "lib/store/dial.h"
 #include "lib/store/entries.h"
 #include "lib/store/protocol.h"
@@ -119,7 +120,7 @@ class TcpStore final : public Store {
   }
 
   const std::string address_;
-  UniqueFd fd_;
+  PrivateFd fd_;
   FrameReader reader_{store::kFrameLimit + 2048};
   std::uint32_t last_id_ = 0;
   Status lost_;

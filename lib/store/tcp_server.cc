@@ -20,6 +20,7 @@
 
 #include "lib/liveness/service.h"
 #include "lib/log.h"
+#include "lib/private_fd.h"
 #include "lib/store/server_connection.h"
 #include "lib/store/socket.h"
 #include "lib/store/store_service.h"
@@ -95,7 +96,8 @@ struct TcpServer::Body {
   const Secret secret;
   std::uint16_t port = 0;
   Bytes self;  // what the handshake tells clients about this server
-  UniqueFd listener, epoll, wake;
+  PrivateFd listener;
+  UniqueFd epoll, wake;
   std::atomic<bool> stopping{false};  // release in the destructor, acquire in serve()
   std::thread thread;
   std::mutex arrived_mutex;
@@ -129,7 +131,7 @@ Result<std::unique_ptr<TcpServer>> TcpServer::start(const TcpServerOptions& opti
                        : reinterpret_cast<const sockaddr_in6&>(*bound).sin6_port);
   auto wake = make_wake();
   if (!wake.ok()) return std::move(wake).status();
-  body.listener = std::move(*listener);
+  body.listener = PrivateFd(std::move(*listener));
   body.wake = std::move(*wake);
   body.epoll = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   if (!body.epoll) return system_failure(Code::out_of_resources, "making an epoll instance", errno);

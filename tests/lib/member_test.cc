@@ -45,7 +45,7 @@ struct Server {
 /// threads; told by a pipe where the server is.
 class Rank1 {
  public:
-  Rank1() {
+  explicit Rank1(bool forks = false) : forks_(forks) {
     REQUIRE(::pipe(orders_) == 0);
     REQUIRE(::pipe(answers_) == 0);
     pid_ = ::fork();
@@ -83,10 +83,21 @@ class Rank1 {
     auto member = Member::connect(address, *secret, Deadline::in(seconds(20)));
     if (!member.ok()) ::_exit(1);
     const auto watch = (*member)->join(kWorld, 1, 3, "nodeb");
+    if (forks_) leave_a_child();
     static_cast<void>(!::write(answers_[1], "x", 1));
     for (;;) ::pause();
   }
 
+  /// As a data loader does. The child lives until the test closes its pipe.
+  void leave_a_child() const {
+    if (::fork() != 0) return;
+    ::close(orders_[1]);
+    char nothing = 0;
+    static_cast<void>(!::read(orders_[0], &nothing, 1));
+    ::_exit(0);
+  }
+
+  const bool forks_;
   int orders_[2] = {-1, -1};
   int answers_[2] = {-1, -1};
   pid_t pid_ = -1;
@@ -111,6 +122,20 @@ TEST_CASE("a killed rank is known to the others in well under a second") {
   CHECK(watch_a->incident().host == "nodeb");
   CHECK(watch_a->incident().cause == "rank 1 (host nodeb) died: its process ended without leaving");
   CHECK(watch_b->incident().cause == watch_a->incident().cause);
+}
+
+TEST_CASE("a child that a rank forked does not hide the rank's death") {
+  const Rank1 victim(true);
+  const Server server;
+  victim.join(server);
+  const auto a = server.connect();
+  const auto watch = a->join(kWorld, 0, 3, "nodea");
+  REQUIRE(server.await_arrivals(2));
+  const auto before = Deadline::Clock::now();
+  victim.kill();
+  REQUIRE(Member::await(*watch, Deadline::in(seconds(10))));
+  CHECK(Deadline::Clock::now() - before < milliseconds(500));
+  CHECK(watch->incident().guilty == 1);
 }
 
 TEST_CASE("a stopped rank is no incident until somebody waits in vain, and then named") {

@@ -247,6 +247,15 @@ TEST_CASE("when all have entered, the peer that was waited for is blamed") {
         "it");
 }
 
+TEST_CASE("an operation without a number, as a send to one rank, is blamed on its peer") {
+  World world(3);
+  world.monitor.overdue(World::member(0), kWorld, 2, 0, "recv of 8 float32", at(0));
+  for (Rank rank = 0; rank < 3; ++rank) world.answer(rank, 0, 1);
+  CHECK(incident_in(world.monitor.tick(at(700))).cause ==
+        "rank 2 (host h2) has entered recv of 8 float32, but what rank 0 (host h0) waits for did not arrive "
+        "from it");
+}
+
 TEST_CASE("when all have entered and no peer was named, nobody is blamed") {
   World world(2);
   world.monitor.overdue(World::member(0), kWorld, kNoRank, 9, "barrier", at(0));
