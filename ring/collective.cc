@@ -83,8 +83,10 @@ void Collective::build_works(const Step& step) {
 }
 
 void Collective::add_slices(Run run) {
-  for (const Extent& extent : schedule_->view(run))
-    slices_.push_back({binding_.memory[static_cast<std::size_t>(extent.place)], extent.offset, extent.bytes});
+  for (const Extent& extent : schedule_->view(run)) {
+    const auto place = static_cast<std::size_t>(extent.place);
+    slices_.push_back({binding_.memory[place], binding_.offset[place] + extent.offset, extent.bytes});
+  }
 }
 
 Label Collective::label_of(const Move& move) const {
@@ -94,7 +96,8 @@ Label Collective::label_of(const Move& move) const {
 }
 
 std::byte* Collective::address_of(const Extent& extent) const {
-  return binding_.memory[static_cast<std::size_t>(extent.place)]->memory().data + extent.offset;
+  const auto place = static_cast<std::size_t>(extent.place);
+  return binding_.memory[place]->memory().data + binding_.offset[place] + extent.offset;
 }
 
 void Collective::run_local(const LocalWork& work) {

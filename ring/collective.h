@@ -18,6 +18,7 @@ namespace rondel {
 /// What a schedule is run with.
 struct Binding {
   const Registration* memory[3] = {nullptr, nullptr, nullptr};  // by Place
+  std::size_t offset[3] = {0, 0, 0};                            // where the buffer begins in it
   DataType type = DataType::float32;
   ReduceOp op = ReduceOp::sum;
   Rank size = 1;

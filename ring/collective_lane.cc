@@ -10,7 +10,8 @@ namespace rondel {
 
 CollectiveLane::CollectiveLane(Endpoint* endpoint, std::span<const Bytes> addresses, Rank rank, Rank size,
                                Planner& planner, Health& health, std::chrono::nanoseconds timeout)
-    : endpoint_(endpoint),
+    : known_memory(endpoint),
+      endpoint_(endpoint),
       addresses_(addresses),
       size_(size),
       planner_(planner),
@@ -77,7 +78,7 @@ Status CollectiveLane::begin_schedule(Operation& operation) {
     RONDEL_TRY(held);
     scratch = *held;
   }
-  RONDEL_TRY(operation.bind(endpoint_, scratch));
+  RONDEL_TRY(operation.bind(known_memory, scratch));
   collective_.begin(operation.plan->schedule, operation.binding(size_));
   phase_ = Phase::running;
   return {};

@@ -33,6 +33,8 @@ class CollectiveLane {
   /// Ends everything with `failure`.
   void fail(const Status& failure);
 
+  KnownMemory known_memory;  // goes before the endpoint
+
  private:
   enum class Phase : std::uint8_t { idle, agreeing, running };
 

@@ -213,6 +213,11 @@ Result<std::unique_ptr<Communicator>> Communicator::split(std::int32_t colour, s
   return made;
 }
 
+Result<std::uint64_t> Communicator::remember_memory(MemorySpan memory) {
+  return body_->remember_memory(memory);
+}
+void Communicator::forget_memory(std::uint64_t name) { body_->forget_memory(name); }
+
 std::uint64_t Communicator::bytes_sent() const {
   const Attachment& attachment = body_->attachment;
   return attachment.data == nullptr ? 0 : attachment.data->bytes_sent() + attachment.pairs->bytes_sent();

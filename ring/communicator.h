@@ -89,6 +89,11 @@ class Communicator {
   Result<std::unique_ptr<Communicator>> split(std::int32_t colour, std::int32_t key);
   Result<std::unique_ptr<Communicator>> duplicate();
 
+  /// Prepares memory that many operations will use, once for all; the memory must stay until it is forgotten
+  /// or the communicator is gone. Returns the name by which it is forgotten, once no operation uses it.
+  Result<std::uint64_t> remember_memory(MemorySpan memory);
+  void forget_memory(std::uint64_t name);
+
   std::uint64_t bytes_sent() const;
   std::uint64_t bytes_received() const;
 

@@ -257,4 +257,19 @@ Result<int> Communicator::Body::wait_descriptor() {
   return ready_.get();
 }
 
+Result<std::uint64_t> Communicator::Body::remember_memory(MemorySpan memory) {
+  const std::uint64_t name = ++last_memory_;
+  RONDEL_TRY(collectives_.known_memory.add(name, memory));
+  if (Status added = pairs_.known_memory.add(name, memory); !added.ok()) {
+    collectives_.known_memory.remove(name);
+    return added;
+  }
+  return name;
+}
+
+void Communicator::Body::forget_memory(std::uint64_t name) {
+  collectives_.known_memory.remove(name);
+  pairs_.known_memory.remove(name);
+}
+
 }  // namespace rondel

@@ -30,6 +30,8 @@ struct Communicator::Body {
   bool done(OperationId id) const;
   Status wait(OperationId id, Deadline deadline);
   Result<int> wait_descriptor();
+  Result<std::uint64_t> remember_memory(MemorySpan memory);
+  void forget_memory(std::uint64_t name);
 
   /// `watch` and `exchange` are null for a single rank.
   static Result<std::unique_ptr<Communicator>> build(std::shared_ptr<Job> job, CommunicatorOptions options,
@@ -64,6 +66,7 @@ struct Communicator::Body {
   Operation direct_;  // of run()
   std::map<OperationId, std::unique_ptr<Operation>> started_;
   OperationId last_id_ = 0;
+  std::uint64_t last_memory_ = 0;
   UniqueFd ready_;  // epoll over both endpoints, or an eventfd that is always readable for a single rank
   int turns_ = 0;
   std::optional<Deadline> drain_until_;  // once alarmed

@@ -4,16 +4,6 @@
 #include <utility>
 
 namespace rondel {
-namespace {
-
-Result<std::unique_ptr<Registration>> make_known(Endpoint* endpoint, const void* data, std::uint64_t bytes) {
-  if (bytes == 0) return std::unique_ptr<Registration>();
-  const MemorySpan span{static_cast<std::byte*>(const_cast<void*>(data)), bytes, MemoryKind::host};
-  if (endpoint == nullptr) return std::make_unique<Registration>(span);
-  return endpoint->register_memory(span);
-}
-
-}  // namespace
 
 void Operation::begin(const CollectiveRequest& asked, const Footprint& touched,
                       std::shared_ptr<const Plan> made) {
@@ -31,10 +21,20 @@ void Operation::keep_counts() {
   request.receive_counts = receive_counts_;
 }
 
-Status Operation::bind(Endpoint* endpoint, const Registration* scratch) {
-  auto input = make_known(endpoint, request.input, footprint.input_bytes);
+Result<Operation::Known> Operation::make_known(const KnownMemory& known, const void* data,
+                                               std::uint64_t bytes) {
+  if (bytes == 0) return Known{};
+  if (const Slice found = known.find(data, bytes); found.region != nullptr) return Known{found, nullptr};
+  auto made = known.prepare({static_cast<std::byte*>(const_cast<void*>(data)), bytes, MemoryKind::host});
+  RONDEL_TRY(made);
+  const Slice whole{made->get(), 0, bytes};
+  return Known{whole, std::move(made).value()};
+}
+
+Status Operation::bind(const KnownMemory& known, const Registration* scratch) {
+  auto input = make_known(known, request.input, footprint.input_bytes);
   RONDEL_TRY(input);
-  auto output = make_known(endpoint, request.output, footprint.output_bytes);
+  auto output = make_known(known, request.output, footprint.output_bytes);
   RONDEL_TRY(output);
   input_ = std::move(input).value();
   output_ = std::move(output).value();
@@ -44,8 +44,10 @@ Status Operation::bind(Endpoint* endpoint, const Registration* scratch) {
 
 Binding Operation::binding(Rank size) const {
   Binding binding;
-  binding.memory[static_cast<std::size_t>(Place::input)] = input_.get();
-  binding.memory[static_cast<std::size_t>(Place::output)] = output_.get();
+  binding.memory[static_cast<std::size_t>(Place::input)] = input_.slice.region;
+  binding.offset[static_cast<std::size_t>(Place::input)] = input_.slice.offset;
+  binding.memory[static_cast<std::size_t>(Place::output)] = output_.slice.region;
+  binding.offset[static_cast<std::size_t>(Place::output)] = output_.slice.offset;
   binding.memory[static_cast<std::size_t>(Place::scratch)] = scratch_;
   binding.type = request.type;
   binding.op = request.op;
@@ -58,8 +60,8 @@ Binding Operation::binding(Rank size) const {
 
 void Operation::finish(Status ended) {
   status = std::move(ended);
-  input_.reset();
-  output_.reset();
+  input_ = {};
+  output_ = {};
   plan.reset();
   done = true;
 }

@@ -10,6 +10,7 @@
 #include "lib/deadline.h"
 #include "lib/status.h"
 #include "ring/collective.h"
+#include "ring/known_memory.h"
 #include "ring/planner.h"
 #include "ring/request.h"
 
@@ -21,8 +22,8 @@ class Operation {
   void begin(const CollectiveRequest& request, const Footprint& footprint, std::shared_ptr<const Plan> plan);
   void keep_counts();
 
-  /// Makes the buffers known to `endpoint`; without one (a single rank) they are only wrapped.
-  Status bind(Endpoint* endpoint, const Registration* scratch);
+  /// Makes the buffers known to the endpoint behind `known`, unless the user has done so.
+  Status bind(const KnownMemory& known, const Registration* scratch);
   Binding binding(Rank size) const;
   void finish(Status status);
 
@@ -38,8 +39,15 @@ class Operation {
   Status status;
 
  private:
-  std::unique_ptr<Registration> input_;
-  std::unique_ptr<Registration> output_;
+  /// A buffer as the endpoint knows it.
+  struct Known {
+    Slice slice;                          // without a region when there is nothing to know
+    std::unique_ptr<Registration> owned;  // when it was made for this operation
+  };
+  static Result<Known> make_known(const KnownMemory& known, const void* data, std::uint64_t bytes);
+
+  Known input_;
+  Known output_;
   const Registration* scratch_ = nullptr;
   std::vector<std::uint64_t> counts_;
   std::vector<std::uint64_t> receive_counts_;

@@ -50,7 +50,7 @@ Result<bool> PairLane::connect(Rank peer, Deadline deadline) {
 }
 
 Status PairLane::post(Run& run) {
-  RONDEL_TRY(run.operation->bind(endpoint_, nullptr));
+  RONDEL_TRY(run.operation->bind(known_memory, nullptr));
   run.collective = spare();
   run.collective->begin(run.operation->plan->schedule, run.operation->binding(2));
   run.posted = true;

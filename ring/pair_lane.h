@@ -20,7 +20,12 @@ class PairLane {
  public:
   PairLane(Endpoint* endpoint, std::span<const Bytes> addresses, Rank rank, Health& health,
            std::chrono::nanoseconds timeout)
-      : endpoint_(endpoint), addresses_(addresses), rank_(rank), health_(health), timeout_(timeout) {}
+      : known_memory(endpoint),
+        endpoint_(endpoint),
+        addresses_(addresses),
+        rank_(rank),
+        health_(health),
+        timeout_(timeout) {}
 
   void enqueue(Operation& operation);
   bool idle() const { return runs_.empty(); }
@@ -31,6 +36,8 @@ class PairLane {
 
   Status advance();
   void fail(const Status& failure);
+
+  KnownMemory known_memory;  // goes before the endpoint
 
  private:
   /// An operation on its way.

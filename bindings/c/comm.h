@@ -9,7 +9,6 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "bindings/c/doorbell.h"
 #include "bindings/c/errors.h"
@@ -23,6 +22,7 @@ struct rondel_comm {
   std::unique_ptr<rondel::Communicator> communicator;
   rondel::Status last_failure;
   std::set<rondel_request*> open_requests;
+  std::set<std::uint64_t> registrations;
   rondel::Rank local_rank = 0;
   rondel::Rank local_size = 1;
   std::string transport;
@@ -42,8 +42,6 @@ struct rondel_request {
   std::uint32_t magic = kMagic;
   rondel_comm* comm = nullptr;  ///< null once the communicator is gone
   rondel::OperationId operation = 0;
-  std::vector<std::uint64_t> counts;
-  std::vector<std::uint64_t> receive_counts;
 
   explicit rondel_request(rondel_comm& on) : comm(&on) { on.open_requests.insert(this); }
   ~rondel_request() {

@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kGlance{50};
 
 std::string goodbye_key(Rank rank) { return fmt::format("goodbye/{}", rank); }
 
-CommunicatorOptions communicator_options(const Config& config, const Entry& entry, Deadline deadline) {
+CommunicatorOptions communicator_options(const Config& config, const Entry& entry) {
   CommunicatorOptions options;
   options.rank = entry.rank;
   options.size = entry.size;
@@ -31,7 +31,7 @@ CommunicatorOptions communicator_options(const Config& config, const Entry& entr
   options.algorithm = config.algorithm;
   options.segment_bytes = config.segment_bytes;
   options.timeout = config.timeout;
-  options.start_timeout = deadline.left();
+  options.start_timeout = config.start_timeout;
   return options;
 }
 
@@ -82,7 +82,7 @@ void JobHold::await_goodbyes() {
 }
 
 Result<Started> start_job(const Config& config, Entry entry, Deadline deadline) {
-  const CommunicatorOptions options = communicator_options(config, entry, deadline);
+  const CommunicatorOptions options = communicator_options(config, entry);
   configure_log(config.log_level, fmt::format("rank {}", entry.rank));
   auto hold = JobHold::create(config, std::move(entry), deadline);
   RONDEL_TRY(hold);

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// rondel_alloc and rondel_free: one arena for the process, made at first use.
+// rondel_alloc and rondel_free: one arena for the process, made at first use. rondel_register: what a
+// communicator is told of other memory.
 #include <fmt/format.h>
 
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 
+#include "bindings/c/comm.h"
 #include "bindings/c/errors.h"
 #include "lib/arena.h"
 
@@ -50,6 +53,12 @@ class ProcessMemory {
   std::map<void*, MemorySpan> buffers_;
 };
 
+// A registration's handle is its name, so that nothing is left when the communicator goes.
+rondel_registration_t handle_of(std::uint64_t name) {
+  return reinterpret_cast<rondel_registration_t>(static_cast<std::uintptr_t>(name));
+}
+std::uint64_t name_of(rondel_registration_t handle) { return reinterpret_cast<std::uintptr_t>(handle); }
+
 }  // namespace
 }  // namespace rondel::c
 
@@ -70,4 +79,29 @@ rondel_status_t rondel_alloc(size_t bytes, void** memory) {
 rondel_status_t rondel_free(void* memory) {
   if (memory == nullptr) return RONDEL_OK;
   return rondel::c::answer([memory] { return rondel::c::ProcessMemory::instance().release(memory); });
+}
+
+rondel_status_t rondel_register(rondel_comm_t comm, void* memory, size_t bytes,
+                                rondel_registration_t* registration) {
+  if (registration != nullptr) *registration = nullptr;
+  return rondel::c::answer_on(comm, [memory, bytes, registration](rondel_comm& on) -> Status {
+    if (registration == nullptr) return rondel::c::wrong("registration is NULL");
+    if (memory == nullptr || bytes == 0) return rondel::c::wrong("there is no memory to register");
+    const auto name = on.communicator->remember_memory({static_cast<std::byte*>(memory), bytes});
+    RONDEL_TRY(name);
+    on.registrations.insert(*name);
+    *registration = rondel::c::handle_of(*name);
+    return {};
+  });
+}
+
+rondel_status_t rondel_deregister(rondel_comm_t comm, rondel_registration_t registration) {
+  if (registration == nullptr) return RONDEL_OK;
+  return rondel::c::answer_on(comm, [registration](rondel_comm& on) -> Status {
+    const std::uint64_t name = rondel::c::name_of(registration);
+    if (on.registrations.erase(name) == 0)
+      return rondel::c::wrong("the registration is none of this communicator");
+    on.communicator->forget_memory(name);
+    return {};
+  });
 }

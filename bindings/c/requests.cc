@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <span>
+#include <vector>
 
 #include "bindings/c/comm.h"
 #include "lib/deadline.h"

@@ -1,26 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The non-blocking collectives: each forwards to Communicator::start.
+// The non-blocking collectives: each forwards to Communicator::start, which copies the counts.
 #include "bindings/c/collectives.h"
 
 namespace rondel::c {
 namespace {
 
-/// The spans of a request point to the caller's arrays, which are his again as soon as the call returns.
-void keep_counts(CollectiveRequest& request, rondel_request& handle) {
-  handle.counts.assign(request.counts.begin(), request.counts.end());
-  handle.receive_counts.assign(request.receive_counts.begin(), request.receive_counts.end());
-  request.counts = handle.counts;
-  request.receive_counts = handle.receive_counts;
-}
-
 rondel_status_t start_on(rondel_comm_t comm, const Arguments& arguments, rondel_request_t* request) noexcept {
   if (request != nullptr) *request = nullptr;
   return answer_on(comm, [&arguments, request](rondel_comm& on) -> Status {
     if (request == nullptr) return wrong("request is NULL", "pass the address of a rondel_request_t");
-    auto wanted = to_request(arguments, on.communicator->size());
+    const auto wanted = to_request(arguments, on.communicator->size());
     RONDEL_TRY(wanted);
     auto handle = std::make_unique<rondel_request>(on);
-    keep_counts(*wanted, *handle);
     const auto operation = on.communicator->start(*wanted);
     RONDEL_TRY(operation);
     handle->operation = *operation;

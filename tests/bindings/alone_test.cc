@@ -199,6 +199,23 @@ TEST_CASE("memory is zero, aligned, and given back once") {
   CHECK(none == nullptr);
 }
 
+TEST_CASE("memory that is registered is known by its registration, until it is forgotten") {
+  Alone alone;
+  Alone other;
+  std::vector<float> memory(100);
+  rondel_registration_t registration = nullptr;
+  CHECK(rondel_register(alone.comm, nullptr, 4, &registration) == RONDEL_INVALID_ARGUMENT);
+  CHECK(rondel_register(alone.comm, memory.data(), 0, &registration) == RONDEL_INVALID_ARGUMENT);
+  CHECK(rondel_register(alone.comm, memory.data(), 400, nullptr) == RONDEL_INVALID_ARGUMENT);
+  REQUIRE(rondel_register(alone.comm, memory.data(), 400, &registration) == RONDEL_OK);
+  CHECK(rondel_allreduce(alone.comm, memory.data() + 1, memory.data() + 50, 40, RONDEL_FLOAT32, RONDEL_SUM) ==
+        RONDEL_OK);
+  CHECK(rondel_deregister(other.comm, registration) == RONDEL_INVALID_ARGUMENT);
+  CHECK(rondel_deregister(alone.comm, registration) == RONDEL_OK);
+  CHECK(rondel_deregister(alone.comm, registration) == RONDEL_INVALID_ARGUMENT);
+  CHECK(rondel_deregister(alone.comm, nullptr) == RONDEL_OK);
+}
+
 TEST_CASE("nothing happens to handles that are NULL") {
   CHECK(rondel_finalize(nullptr) == RONDEL_OK);
   CHECK(rondel_destroy(nullptr) == RONDEL_OK);

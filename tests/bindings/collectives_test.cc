@@ -320,6 +320,39 @@ TEST_CASE("communicators can be split, duplicated and used side by side") {
             4) == "");
 }
 
+TEST_CASE("buffers within registered memory give the same results") {
+  CHECK(run([](RankTest& test, rondel_comm_t comm) {
+          constexpr std::size_t kCount = 1000;
+          void* memory = nullptr;
+          require_ok(test, rondel_alloc(3 * kCount * sizeof(float), &memory), nullptr, "alloc");
+          auto* data = static_cast<float*>(memory);
+          std::vector<float> outside(kCount);
+          rondel_registration_t registration = nullptr;
+          require_ok(test, rondel_register(comm, data, 2 * kCount * sizeof(float), &registration), comm,
+                     "register");
+          for (const std::size_t begin :
+               {0U, 1U, 1000U, 1001U}) {  // inside, at the end, and reaching beyond it
+            for (std::size_t i = 0; i < kCount; ++i) data[begin + i] = sample(test.rank(), i);
+            require_ok(
+                test,
+                rondel_allreduce(comm, data + begin, outside.data(), kCount, RONDEL_FLOAT32, RONDEL_SUM),
+                comm, "from registered memory");
+            require_ok(test,
+                       rondel_allreduce(comm, data + begin, data + begin, kCount, RONDEL_FLOAT32, RONDEL_SUM),
+                       comm, "in registered memory");
+            bool right = true;
+            for (std::size_t i = 0; i < kCount; ++i)
+              right =
+                  right && data[begin + i] == sum_of_samples(test.size(), i) && outside[i] == data[begin + i];
+            test.expect(right, "sums at " + std::to_string(begin));
+          }
+          require_ok(test, rondel_deregister(comm, registration), comm, "deregister");
+          require_ok(test, rondel_allreduce(comm, data, data, kCount, RONDEL_FLOAT32, RONDEL_MAX), comm,
+                     "after it");
+          require_ok(test, rondel_free(memory), nullptr, "free");
+        }) == "");
+}
+
 TEST_CASE("bytes are counted") {
   CHECK(run(
             [](RankTest& test, rondel_comm_t comm) {

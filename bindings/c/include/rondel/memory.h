@@ -20,9 +20,9 @@ RONDEL_API rondel_status_t rondel_alloc(size_t bytes, void** memory);
 RONDEL_API rondel_status_t rondel_free(void* memory);
 
 /* Tells `comm` about memory that many operations will use, so that a transport prepares it once and not at
- * each call. The memory stays the caller's and must outlive the registration. Local, may take time in
- * proportion to `bytes`. Needs not be undone before the communicator goes, which ends it. rondel_alloc memory
- * gains nothing from it. */
+ * each call: buffers that lie wholly within it use the preparation. The memory stays the caller's and must
+ * outlive the registration, which ends with rondel_deregister or the communicator. Local, may take time in
+ * proportion to `bytes`; over TCP it saves bookkeeping only. */
 RONDEL_API rondel_status_t rondel_register(rondel_comm_t comm, void* memory, size_t bytes,
                                            rondel_registration_t* registration);
 /* Once no operation uses the memory. RONDEL_OK for NULL. */
