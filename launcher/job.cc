@@ -93,7 +93,7 @@ class Job {
         signals_(std::move(signals)),
         guardian_(std::move(guardian)),
         loop_(std::move(loop)),
-        arrivals_(options.ranks, options.start_timeout),
+        arrivals_(options.ranks, plan.start_timeout),
         relay_(loop_,
                {options.ranks, options.tag_output, options.timestamp_output, options.output_directory}),
         supervisor_(options.ranks, options.kill_grace, Clock::now()) {}

@@ -12,7 +12,7 @@ namespace rondel {
 namespace {
 
 /// Reads the variables as a rank would.
-Status check_config(const JobPlan& plan) {
+Result<Config> config_of(const JobPlan& plan) {
   const JobContact sample{
       .job = "job", .store = "tcp://127.0.0.1:1", .master_address = "127.0.0.1", .master_port = 1};
   const auto variables = rank_environment(plan.environment, plan.places.front(), sample, 3);
@@ -22,7 +22,7 @@ Status check_config(const JobPlan& plan) {
                                     [&start](const std::string& entry) { return entry.starts_with(start); });
     return found == variables.end() ? nullptr : found->c_str() + start.size();
   };
-  return Config::from_lookup(lookup).status();
+  return Config::from_lookup(lookup);
 }
 
 }  // namespace
@@ -40,7 +40,10 @@ Result<JobPlan> make_plan(const Options& options, std::span<const std::string> i
                .environment = *std::move(environment),
                .directory = options.directory,
                .stdin_rank = options.stdin_rank};
-  RONDEL_TRY(check_config(plan));
+  const auto config = config_of(plan);
+  if (!config.ok()) return config.status();
+  plan.start_timeout = config->start_timeout;
+  plan.log_level = config->log_level;
   return plan;
 }
 
@@ -51,10 +54,11 @@ std::string plan_text(const JobPlan& plan) {
   text += "\nstandard input: " + (plan.stdin_rank ? "rank " + std::to_string(*plan.stdin_rank) : "nobody");
   text += fmt::format("\nenvironment: {} variables; set by -x:", plan.environment.variables.size());
   for (const std::string& name : plan.environment.chosen) text += " " + name;
-  text += fmt::format("{}\n{:>6}  {:<24} {}\n", plan.environment.chosen.empty() ? " none" : "", "rank", "host",
-                      "local rank");
+  text += fmt::format("{}\n{:>6}  {:<24} {}\n", plan.environment.chosen.empty() ? " none" : "", "rank",
+                      "host", "local rank");
   for (const RankPlace& place : plan.places)
-    text += fmt::format("{:>6}  {:<24} {} of {}\n", place.rank, plan.host, place.local_rank, place.local_size);
+    text +=
+        fmt::format("{:>6}  {:<24} {} of {}\n", place.rank, plan.host, place.local_rank, place.local_size);
   return text;
 }
 

@@ -3,6 +3,7 @@
 // environment and a host's name in; --dry-run shows exactly this value.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 #include "launcher/environment.h"
 #include "launcher/options.h"
 #include "launcher/placement.h"
+#include "lib/log.h"
 #include "lib/status.h"
 
 namespace rondel {
@@ -22,6 +24,8 @@ struct JobPlan {
   BaseEnvironment environment;
   std::string directory;
   std::optional<Rank> stdin_rank;
+  std::chrono::milliseconds start_timeout{};  ///< as the ranks will read it
+  LogLevel log_level = LogLevel::warn;        ///< likewise
 };
 
 /// invalid_argument also for RONDEL_ variables that the ranks would refuse: one error here instead of one per

@@ -15,6 +15,7 @@
 #include "launcher/supervisor.h"
 #include "lib/config.h"
 #include "lib/host_identity.h"
+#include "lib/log.h"
 #include "transports/registry.h"
 
 namespace rondel {
@@ -55,8 +56,12 @@ int show_plan(const Options& options, const JobPlan& plan) {
 int plan_and_run(const Options& options) {
   std::vector<std::string> inherited;
   for (char** entry = environ; *entry != nullptr; ++entry) inherited.emplace_back(*entry);
-  const auto plan = make_plan(options, inherited, this_host().name);
+  const HostIdentity host = this_host();
+  const auto plan = make_plan(options, inherited, host.name);
   if (!plan.ok()) return fail(kUsageExit, plan.status());
+  configure_log(plan->log_level, "launcher");
+  if (options.verbose && options.ranks > host.cores)
+    fmt::print(stderr, "rondelrun: {} ranks share {} cores\n", options.ranks, host.cores);
   return options.action == Action::dry_run ? show_plan(options, *plan) : run_job(options, *plan);
 }
 

@@ -79,7 +79,7 @@ void add_job_options(CLI::App& app, Raw& raw) {
       ->check(seconds_validator());
   app.add_option("--start-timeout", raw.start_timeout_s,
                  "Name the missing ranks when some have joined the job and others have not S seconds later. "
-                 "Default: 60. Also sets RONDEL_START_TIMEOUT_S.")
+                 "Sets RONDEL_START_TIMEOUT_S for the ranks.")
       ->type_name("S")
       ->check(seconds_validator());
   app.add_option("--kill-grace", raw.kill_grace_s,
@@ -227,7 +227,6 @@ Options to_options(const Raw& raw, std::vector<std::string> program) {
   options.timestamp_output = raw.timestamp;
   options.output_directory = raw.output_directory;
   if (raw.timeout_s > 0) options.timeout = to_milliseconds(raw.timeout_s);
-  options.start_timeout = to_milliseconds(raw.start_timeout_s);
   options.kill_grace = to_milliseconds(raw.kill_grace_s);
   options.json = raw.json;
   options.verbose = raw.verbose;

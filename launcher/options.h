@@ -28,7 +28,6 @@ struct Options {
   bool timestamp_output = false;
   std::string output_directory;
   std::optional<std::chrono::milliseconds> timeout;
-  std::chrono::milliseconds start_timeout{60'000};
   std::chrono::milliseconds kill_grace{5'000};
   bool json = false;
   bool verbose = false;

@@ -49,6 +49,8 @@ TEST_CASE("variables that the ranks would refuse are one error before the start"
   REQUIRE_FALSE(plan.ok());
   CHECK_THAT(plan.status().text(), Contains("RONDEL_TIMEOUT_S") && Contains("soon"));
   Options options = options_for(2);
-  options.exports = {"RONDEL_TIMEOUT_S=5"};
-  CHECK(make_plan(options, Words{"RONDEL_TIMEOUT_S=soon"}, "node").ok());
+  options.exports = {"RONDEL_TIMEOUT_S=5", "RONDEL_START_TIMEOUT_S=7"};
+  const auto mended = make_plan(options, Words{"RONDEL_TIMEOUT_S=soon"}, "node");
+  REQUIRE(mended.ok());
+  CHECK(mended->start_timeout == std::chrono::seconds(7));
 }

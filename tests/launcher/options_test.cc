@@ -37,7 +37,6 @@ TEST_CASE("the plainest command line") {
   CHECK(options.tag_output);
   CHECK_FALSE(options.timeout.has_value());
   CHECK(options.kill_grace == std::chrono::seconds(5));
-  CHECK(options.start_timeout == std::chrono::seconds(60));
   CHECK(options.stdin_rank == 0);
   CHECK(options.exports.empty());
 }
@@ -88,7 +87,6 @@ TEST_CASE("every option reaches its field") {
   CHECK(options.timestamp_output);
   CHECK(options.output_directory == "logs");
   CHECK(options.timeout == std::chrono::milliseconds(2500));
-  CHECK(options.start_timeout == std::chrono::seconds(7));
   CHECK(options.kill_grace == std::chrono::milliseconds(250));
   CHECK(options.stdin_rank == 2);
   CHECK(options.verbose);

@@ -119,6 +119,19 @@ TEST_CASE("user signals are passed on") {
   CHECK(launcher.wait() == 143);
 }
 
+TEST_CASE("Ctrl-Z stops the ranks with the launcher, and they go on with it") {
+  RunningLauncher launcher({.arguments = {"-np", "2", kHelper, "signals"}});
+  REQUIRE(launcher.wait_for_output("ready", 2));
+  launcher.signal(SIGTSTP);
+  CHECK(launcher.wait_for_stopped(3));
+  launcher.signal(SIGCONT);
+  CHECK(launcher.wait_for_stopped(0));
+  launcher.signal(SIGUSR1);
+  CHECK(launcher.wait_for_output(fmt::format("got {}\n", SIGUSR1), 2));
+  launcher.signal(SIGTERM);
+  CHECK(launcher.wait() == 143);
+}
+
 TEST_CASE("a job that runs too long ends with 124") {
   RunningLauncher launcher({.arguments = {"-np", "2", "--timeout", "0.2", kHelper, "signals"}});
   CHECK(launcher.wait() == 124);

@@ -211,6 +211,18 @@ bool RunningLauncher::wait_for_processes(std::size_t count) const {
   return holds_within(std::chrono::seconds(20), [this, count] { return processes().size() == count; });
 }
 
+bool RunningLauncher::wait_for_stopped(std::size_t count) const {
+  return holds_within(std::chrono::seconds(20), [this, count] {
+    std::size_t stopped = 0;
+    for (const pid_t process : processes()) {
+      const std::string stat = whole_file(fmt::format("/proc/{}/stat", process));
+      const auto name_end = stat.rfind(')');
+      stopped += name_end != std::string::npos && stat.compare(name_end, 3, ") T") == 0 ? 1 : 0;
+    }
+    return stopped == count;
+  });
+}
+
 bool RunningLauncher::wait_until_idle() const {
   std::string before;
   int unchanged = 0;

@@ -52,6 +52,8 @@ class RunningLauncher {
   bool nothing_is_left() const;
   /// Waits until exactly so many processes of the job live. False after 20 s.
   bool wait_for_processes(std::size_t count) const;
+  /// Waits until exactly so many of them are stopped, as by Ctrl-Z. False after 20 s.
+  bool wait_for_stopped(std::size_t count) const;
   /// Waits until the launcher, having read something, does nothing for 200 ms. False after 20 s.
   bool wait_until_idle() const;
   /// Memory that the launcher has in use.

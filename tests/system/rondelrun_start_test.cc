@@ -196,6 +196,9 @@ TEST_CASE("the informing options answer and start nothing") {
     CHECK(launcher.wait() == 0);
     CHECK_THAT(launcher.output(), Contains(text));
   }
+  RunningLauncher mistyped({.arguments = {"--check-build"}, .environment = {"RONDEL_TIMOUT_S=3"}});
+  CHECK(mistyped.wait() == 0);
+  CHECK_THAT(mistyped.error(), Contains("RONDEL_TIMOUT_S") && Contains("did you mean RONDEL_TIMEOUT_S?"));
   RunningLauncher dry({.arguments = {"-np", "2", "--dry-run", "no-such-program-anywhere"}});
   CHECK(dry.wait() == 0);
   CHECK_THAT(dry.output(), Contains("no-such-program-anywhere"));
