@@ -11,6 +11,7 @@
 #include <chrono>
 #include <thread>
 
+#include "lib/interfaces.h"
 #include "lib/store/tcp_client.h"
 #include "lib/unique_fd.h"
 #include "lib/wire.h"
@@ -95,10 +96,21 @@ Result<HostedMeetingPoint> host_meeting_point(const Config& config, const Secret
   return HostedMeetingPoint{std::move(point), std::move(server).value()};
 }
 
-std::string reachable_address(const std::string& wanted, bool one_host) {
+Result<std::string> reachable_address(const std::string& wanted, bool one_host, const std::string& net) {
   if (!wanted.empty()) return wanted;
-  const std::string source = one_host ? std::string() : default_route_source();
-  return source.empty() ? "127.0.0.1" : source;
+  if (one_host) return std::string("127.0.0.1");
+  const auto filter = NetFilter::parse(net);
+  RONDEL_TRY(filter);
+  const auto interfaces = system_interfaces();
+  RONDEL_TRY(interfaces);
+  const auto chosen = filter->choose(*interfaces);
+  RONDEL_TRY(chosen);
+  const std::string usual = default_route_source();
+  const auto has_usual = std::any_of(chosen->begin(), chosen->end(), [&usual](const Interface& interface) {
+    return interface.address.text() == usual;
+  });
+  if (has_usual) return usual;
+  return chosen->empty() ? std::string("127.0.0.1") : chosen->front().address.text();
 }
 
 std::string socket_text(const std::string& numeric_address, std::uint16_t port) {

@@ -39,8 +39,8 @@ Result<HostedMeetingPoint> host_meeting_point(const Config& config, const Secret
                                               const std::string& bind_address, std::uint16_t port);
 
 /// The numeric address on which rank 0 serves the job: `wanted` when not empty; loopback when `one_host`;
-/// else the address of this host that its default route uses, or loopback when it has none.
-std::string reachable_address(const std::string& wanted, bool one_host);
+/// else one that `net` (RONDEL_NET) admits, the default route's before others; loopback when there is none.
+Result<std::string> reachable_address(const std::string& wanted, bool one_host, const std::string& net);
 
 /// "127.0.0.1:4000", "[::1]:4000"
 std::string socket_text(const std::string& numeric_address, std::uint16_t port);

@@ -93,8 +93,9 @@ Result<Started> start_through(const Settings& settings, const Rendezvous& rendez
   const std::string job = config.job.empty() ? "job" : config.job;
   const auto generation = ProcessState::instance().next_generation(fmt::format("{}/{}/{}", kind, job, rank));
   const std::string key = fmt::format("rondel/{}/{}", job, generation);
-  auto entry = enter_through(config, rendezvous, key, rank, size,
-                             reachable_address(settings.address, one_host), deadline);
+  const auto address = reachable_address(settings.address, one_host, config.net);
+  RONDEL_TRY(address);
+  auto entry = enter_through(config, rendezvous, key, rank, size, *address, deadline);
   RONDEL_TRY(entry);
   return start_job(config, std::move(entry).value(), deadline);
 }
@@ -139,7 +140,7 @@ Result<Started> start_at_master(const Config& config, const TorchrunMaster& mast
   const Rank rank = *config.rank;
   auto secret = ProcessState::instance().secret_of(config);
   RONDEL_TRY(secret);
-  const auto host = resolve(master, one_host);
+  const auto host = resolve(master, one_host, config.net);
   RONDEL_TRY(host);
   const auto generation = ProcessState::instance().next_generation(fmt::format("master/{}", rank));
   Entry entry{.rank = rank,
@@ -223,8 +224,9 @@ Result<Bytes> make_unique_id(const Settings& settings) {
   auto secret = Secret::generate();
   RONDEL_TRY(secret);
   const bool one_host = settings.config.local_size && settings.config.local_size == settings.config.size;
-  auto hosted =
-      host_meeting_point(settings.config, *secret, reachable_address(settings.address, one_host), 0);
+  const auto address = reachable_address(settings.address, one_host, settings.config.net);
+  RONDEL_TRY(address);
+  auto hosted = host_meeting_point(settings.config, *secret, *address, 0);
   RONDEL_TRY(hosted);
   auto id = encode(hosted->point);
   RONDEL_TRY(id);

@@ -63,7 +63,7 @@ Result<TorchrunMaster> torchrun_master() {
   return TorchrunMaster{host, static_cast<std::uint16_t>(port + 1)};
 }
 
-Result<std::string> resolve(const TorchrunMaster& master, bool one_host) {
+Result<std::string> resolve(const TorchrunMaster& master, bool one_host, const std::string& net) {
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -81,7 +81,8 @@ Result<std::string> resolve(const TorchrunMaster& master, bool one_host) {
                   fmt::format("MASTER_ADDR \"{}\": {}", master.host, ::gai_strerror(numeric_error)));
   const std::string numeric = text.data();
   const bool misleading = names_loopback(numeric) && !one_host && !master.is_loopback();
-  return misleading ? reachable_address({}, false) : numeric;
+  if (misleading) return reachable_address({}, false, net);
+  return numeric;
 }
 
 Result<std::string> private_directory() {

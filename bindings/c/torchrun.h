@@ -24,7 +24,7 @@ Result<TorchrunMaster> torchrun_master();
 /// The numeric address, with the port, at which rank 0 listens, as this host sees it: what MASTER_ADDR
 /// resolves to. Where that is loopback although other hosts take part (a host name that /etc/hosts maps to
 /// 127.0.1.1), this is rank 0's host, and the address is that of its default route.
-Result<std::string> resolve(const TorchrunMaster& master, bool one_host);
+Result<std::string> resolve(const TorchrunMaster& master, bool one_host, const std::string& net);
 
 /// $XDG_RUNTIME_DIR/rondel, else $HOME/.cache/rondel: created when missing, refused when it is not this
 /// user's alone.

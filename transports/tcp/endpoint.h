@@ -11,9 +11,9 @@
 
 #include "transports/endpoint.h"
 #include "transports/tcp/inbox.h"
-#include "transports/tcp/interfaces.h"
 #include "transports/tcp/link.h"
 #include "transports/tcp/listener.h"
+#include "transports/tcp/reach.h"
 #include "transports/tcp/readiness.h"
 #include "transports/transport.h"
 

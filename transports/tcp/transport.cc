@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "transports/tcp/endpoint.h"
-#include "transports/tcp/interfaces.h"
 #include "transports/tcp/listener.h"
+#include "transports/tcp/reach.h"
 
 namespace rondel::tcp {
 namespace {

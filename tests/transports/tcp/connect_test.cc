@@ -78,7 +78,7 @@ TEST_CASE("only the chosen address is listened on") {
   REQUIRE(reach->sockets.size() == 1);
   CHECK(reach->sockets[0].ip.text() == "127.0.0.1");
   auto other = reach->sockets[0];
-  other.ip = *tcp::parse_ip("127.0.0.2");
+  other.ip = *parse_ip("127.0.0.2");
   CHECK_FALSE(call(other));
 }
 
@@ -89,7 +89,7 @@ TEST_CASE("a dial that would connect to itself is closed, and its port stays fre
     const OneRank zero = open_rank(*secret, 0, 2);
     tcp::Reach absent{tcp::decode_reach(zero.endpoint->address())->kernel, "here", {}};
     const std::uint16_t port = reach_of(*zero.endpoint).port == 50002 ? 50003 : 50002;
-    absent.sockets.push_back({*tcp::parse_ip("127.0.0.1"), port});
+    absent.sockets.push_back({*parse_ip("127.0.0.1"), port});
     const std::vector<Bytes> addresses{zero.endpoint->address(), tcp::encode(absent)};
     const Rank peer = 1;
     const Status status =

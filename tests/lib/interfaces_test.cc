@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// RONDEL_NET and the order in which a peer's addresses are tried.
-#include "transports/tcp/interfaces.h"
+// RONDEL_NET: which of a host's addresses are used.
+#include "lib/interfaces.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
-namespace rondel::tcp {
+namespace rondel {
 
 namespace {
 
@@ -23,13 +24,6 @@ std::string chosen(const char* filter) {
   if (!result.ok()) return result.status().text();
   std::string text;
   for (const Interface& i : *result) text += (text.empty() ? "" : " ") + i.address.text();
-  return text;
-}
-
-std::string order(const Reach& peer, const char* my_kernel) {
-  std::string text;
-  for (const SocketAddress& s : candidates(peer, my_kernel, kHost))
-    text += (text.empty() ? "" : " ") + s.text();
   return text;
 }
 
@@ -68,45 +62,9 @@ TEST_CASE("what can not be read is refused with the form to write") {
     INFO(bad);
     const auto parsed = NetFilter::parse(bad);
     REQUIRE_FALSE(parsed.ok());
-    CHECK(parsed.code() == rondel::Code::invalid_argument);
+    CHECK(parsed.code() == Code::invalid_argument);
     CHECK_THAT(parsed.status().text(), Catch::Contains("RONDEL_NET") && Catch::Contains("10.0.0.0/8"));
   }
-}
-
-TEST_CASE("under one kernel loopback is tried first") {
-  const Reach peer{"k1", "a", {{ip("10.0.0.9"), 1}, {ip("127.0.0.1"), 2}}};
-  CHECK(order(peer, "k1") == "127.0.0.1:2 10.0.0.9:1");
-}
-
-TEST_CASE(
-    "between hosts loopback and addresses that this host has too are never tried, shared networks first") {
-  const Reach peer{"k2",
-                   "b",
-                   {{ip("127.0.0.1"), 1},
-                    {ip("172.17.0.1"), 2},
-                    {ip("8.8.0.1"), 3},
-                    {ip("10.0.0.9"), 4},
-                    {ip("fd00:1::9"), 5}}};
-  CHECK(order(peer, "k1") == "10.0.0.9:4 [fd00:1::9]:5 8.8.0.1:3");
-}
-
-TEST_CASE("an address blob survives the wire, and no cut or longer one does") {
-  const Reach reach{"kernel", "host", {{ip("10.0.0.9"), 4000}, {ip("fd00:1::9"), 5}}};
-  const auto bytes = encode(reach);
-  const auto back = decode_reach(bytes);
-  REQUIRE(back.ok());
-  CHECK(back->kernel == "kernel");
-  CHECK(back->host == "host");
-  REQUIRE(back->sockets.size() == 2);
-  CHECK(back->sockets[0].text() == "10.0.0.9:4000");
-  CHECK(back->sockets[1].text() == "[fd00:1::9]:5");
-  for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
-    INFO(cut);
-    CHECK_FALSE(decode_reach(std::span(bytes).first(cut)).ok());
-  }
-  auto longer = bytes;
-  longer.push_back(std::byte{0});
-  CHECK_FALSE(decode_reach(longer).ok());
 }
 
 TEST_CASE("the system lists loopback") {
@@ -118,4 +76,4 @@ TEST_CASE("the system lists loopback") {
                      [](const Interface& i) { return i.address.is_link_local(); }));
 }
 
-}  // namespace rondel::tcp
+}  // namespace rondel

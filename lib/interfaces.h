@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which addresses of this host ranks may use: what the system has, filtered by RONDEL_NET. The filter and the
-// order in which a peer's addresses are tried are pure. Any thread.
+// Which addresses of this host ranks may use: what the system has, filtered by RONDEL_NET. The filter is
+// pure; only system_interfaces() looks at the machine. Opens no sockets. Any thread.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 #include "lib/memory.h"
 #include "lib/status.h"
 
-namespace rondel::tcp {
+namespace rondel {
 
 /// An IPv4 (4 bytes) or IPv6 (16 bytes) address, most significant byte first.
 struct IpAddress {
@@ -65,24 +65,4 @@ class NetFilter {
 /// True when both lie in the same network of `bits` leading bits.
 bool same_network(const IpAddress& a, const IpAddress& b, std::uint8_t bits);
 
-struct SocketAddress {
-  IpAddress ip;
-  std::uint16_t port = 0;
-  std::string text() const;  // "10.0.0.1:4000", "[fd00::1]:4000"
-};
-
-/// How peers reach an endpoint: where it listens, and on which host.
-struct Reach {
-  std::string kernel;  ///< HostIdentity::kernel
-  std::string host;
-  std::vector<SocketAddress> sockets;
-};
-Bytes encode(const Reach& reach);
-Result<Reach> decode_reach(std::span<const std::byte> bytes);
-
-/// The peer's addresses in the order in which to try them: under the same kernel loopback first; between
-/// hosts never loopback, never an address that this host has too (cloned bridges), shared networks first.
-std::vector<SocketAddress> candidates(const Reach& peer, const std::string& my_kernel,
-                                      std::span<const Interface> mine);
-
-}  // namespace rondel::tcp
+}  // namespace rondel
