@@ -17,6 +17,7 @@ std::size_t index_of(Rank rank) { return static_cast<std::size_t>(rank); }
 /// One part of `count` from each rank in turn; part p starts at `source_first` of rank p's input.
 std::vector<ExpectedPart> one_from_each(const Shape& shape, std::size_t source_first) {
   std::vector<ExpectedPart> parts;
+  parts.reserve(index_of(shape.ranks));
   for (Rank p = 0; p < shape.ranks; ++p)
     parts.push_back({index_of(p) * shape.count, shape.count, p, source_first});
   return parts;
@@ -130,6 +131,7 @@ std::string collective_names() {
 
 Result<const Collective*> find_collective(std::string_view name) {
   std::vector<std::string_view> names;
+  names.reserve(kCollectives.size());
   for (const Collective& collective : kCollectives) {
     if (letters_of(collective.name) == letters_of(name)) return &collective;
     names.push_back(collective.name);

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <exception>
 #include <optional>
 #include <string>
 #include <vector>
@@ -83,7 +84,7 @@ Status run_job(const Options& options, std::optional<ReportFile>& report, int ar
   Result<std::unique_ptr<Communicator>> joined = Communicator::from_environment();
   RONDEL_TRY(joined);
   Communicator& comm = **joined;
-  const Status fits = check_against_job(options, comm.size());
+  Status fits = check_against_job(options, comm.size());
   if (!fits.ok()) {
     RONDEL_TRY(comm.finalize());
     return fits;
@@ -123,4 +124,11 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace rondel::bench
 
-int main(int argc, char** argv) { return rondel::bench::run(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return rondel::bench::run(argc, argv);
+  } catch (const std::exception& error) {  // of the libraries below us: no memory, as a rule
+    std::fprintf(stderr, "rondel-bench: %s\n", error.what());
+    return rondel::bench::kExitError;
+  }
+}

@@ -78,7 +78,6 @@ auto with_format(DataType type, const Function& function) {
     case DataType::int8:
       return function(Plain<std::int8_t>());
     case DataType::uint8:
-      return function(Plain<std::uint8_t>());
     case DataType::boolean:
       return function(Plain<std::uint8_t>());
     case DataType::int16:
@@ -143,7 +142,6 @@ Pattern::Kind Pattern::kind_of(DataType type, std::optional<ReduceOp> op) {
   switch (*op) {
     case ReduceOp::sum:
     case ReduceOp::average:
-      return boolean ? Kind::mostly_zeros : Kind::small;
     case ReduceOp::max:
       return boolean ? Kind::mostly_zeros : Kind::small;
     case ReduceOp::min:
