@@ -109,7 +109,10 @@ void Dialer::failed(Code code, const std::string& why) {
   try_next();
 }
 
+// Before each pause the endpoint learns why there is no connection yet, so that its own deadline finds the
+// reason.
 void Dialer::pause() {
+  tell({0, {}, Status(Code::timed_out, last_failure_)});
   next_ = 0;
   refusals_ = 0;
   timer_.expires_at((Deadline::in(pause_).or_before(order_.deadline)).when());
@@ -121,6 +124,10 @@ void Dialer::pause() {
 
 void Dialer::finish(Arrival arrival) {
   socket_.reset();
+  tell(std::move(arrival));
+}
+
+void Dialer::tell(Arrival arrival) {
   arrival.peer = order_.hello.to.rank;
   if (const auto inbox = order_.inbox.lock()) inbox->push(std::move(arrival));
 }

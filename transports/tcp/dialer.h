@@ -41,6 +41,7 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
   void failed(Code code, const std::string& why);
   void pause();
   void finish(Arrival arrival);
+  void tell(Arrival arrival);
 
   boost::asio::io_context& io_;
   boost::asio::steady_timer timer_;

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -56,8 +57,9 @@ class Inbox {
     while (node != nullptr) {
       const std::unique_ptr<Node> owned(node);
       node = owned->next;
-      arrivals.insert(arrivals.begin(), std::move(owned->arrival));
+      arrivals.push_back(std::move(owned->arrival));
     }
+    std::reverse(arrivals.begin(), arrivals.end());
     return arrivals;
   }
 
