@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/job.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +17,7 @@
 #include "launcher/job_processes.h"
 #include "launcher/job_report.h"
 #include "launcher/log_relay.h"
+#include "launcher/resources.h"
 #include "launcher/signals.h"
 #include "launcher/supervisor.h"
 #include "lib/auth.h"
@@ -32,50 +29,10 @@ namespace {
 using Clock = Deadline::Clock;
 using Milliseconds = std::chrono::milliseconds;
 
-constexpr char kLoopback[] = "127.0.0.1";
 constexpr Milliseconds kSweepPause{20};        // between looks for processes that should have ended
 constexpr Milliseconds kArrivalPause{500};     // between looks at who has joined
 constexpr Milliseconds kOutsiderSilence{500};  // after the job's end, for output that outsiders hold open
 constexpr std::size_t kReportedErrorLines = 5;
-
-/// Unguessable, so that no other process carries it by chance.
-Result<std::string> make_job_name() {
-  std::uint64_t number = 0;
-  if (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number))
-    return system_failure(Code::unavailable, "getrandom", errno);
-  return fmt::format("job-{:016x}", number);
-}
-
-/// A port that is free now, for frameworks that bring their own store.
-Result<std::uint16_t> find_free_port() {
-  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  ::inet_pton(AF_INET, kLoopback, &address.sin_addr);
-  socklen_t length = sizeof address;
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  if (!socket || ::bind(socket.get(), generic, length) != 0 ||
-      ::getsockname(socket.get(), generic, &length) != 0)
-    return system_failure(Code::unavailable, "finding a free port on 127.0.0.1", errno);
-  return ntohs(address.sin_port);
-}
-
-/// Raises the launcher's own soft limit to what it needs; returns the limit that ranks are to have.
-Result<rlimit> make_room_for_descriptors(Rank ranks) {
-  rlimit original{};
-  if (::getrlimit(RLIMIT_NOFILE, &original) != 0) return system_failure(Code::internal, "getrlimit", errno);
-  // Two output streams and a store connection for each rank, and the launcher's own.
-  const rlim_t needed = 16 + 3 * static_cast<rlim_t>(ranks);
-  if (original.rlim_max != RLIM_INFINITY && original.rlim_max < needed)
-    return Status(Code::out_of_resources,
-                  fmt::format("{} ranks need about {} open files in the launcher, the limit is {}", ranks,
-                              needed, original.rlim_max),
-                  fmt::format("raise it with ulimit -n {}", needed));
-  rlimit raised = original;
-  raised.rlim_cur = original.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &raised);
-  return original;
-}
 
 class Job {
  public:

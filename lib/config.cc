@@ -256,7 +256,8 @@ void warn_of_unknown_variables(const Config& config) {
   std::transform(kRows.begin(), kRows.end(), known.begin(), [](const Row& row) { return row.option.name; });
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view name = std::string_view(*entry).substr(0, std::string_view(*entry).find('='));
-    if (!name.starts_with("RONDEL_") || name.starts_with("RONDEL_TEST_")) continue;  // the latter: the tests' own
+    if (!name.starts_with("RONDEL_") || name.starts_with("RONDEL_TEST_"))
+      continue;  // the latter: the tests' own
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     const std::string_view nearest = nearest_name(name, known);
     log(LogLevel::warn, "environment variable {} is not an option of Rondel and has no effect{}", name,

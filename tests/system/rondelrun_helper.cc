@@ -21,6 +21,7 @@
 #include "lib/config.h"
 #include "lib/deadline.h"
 #include "lib/liveness/member.h"
+#include "lib/store/tcp_client.h"
 
 namespace {
 
@@ -185,20 +186,34 @@ int report(const Words& words) {
   return 0;
 }
 
-/// join RANKS: ranks below RANKS join the job, the others do not; all wait to be killed.
+/// Waits on the job's store until `ranks` processes have come here.
+int leave_together(const std::string& address, const rondel::Secret& secret, int ranks) {
+  const auto deadline = rondel::Deadline::in(std::chrono::seconds(20));
+  auto store = rondel::connect_tcp_store(address, secret, deadline);
+  if (!store.ok()) return 92;
+  const auto here = (*store)->add("here", 1);
+  if (!here.ok()) return 91;
+  if (*here == ranks && !(*store)->set("all", {}).ok()) return 90;
+  return (*store)->get("all", deadline).ok() ? 0 : 89;
+}
+
+/// join RANKS [leave]: ranks below RANKS join the job, the others do not; then all wait to be killed, or
+/// leave when RANKS of them are there.
 int join(const Words& words) {
-  const int rank = own_rank();
+  const int rank = own_rank(), ranks = std::stoi(words.at(1));
+  const std::string address = variable("RONDEL_STORE").substr(std::string("tcp://").size());
+  const auto secret = rondel::Secret::from_descriptor(std::stoi(variable("RONDEL_SECRET_FD")));
+  if (!secret.ok()) return 94;
   std::unique_ptr<rondel::liveness::Member> member;
   std::shared_ptr<rondel::liveness::Watch> watch;
-  if (rank < std::stoi(words.at(1))) {
-    const auto secret = rondel::Secret::from_descriptor(std::stoi(variable("RONDEL_SECRET_FD")));
-    if (!secret.ok()) return 94;
-    auto connected = rondel::liveness::Member::connect(variable("RONDEL_STORE").substr(6), *secret,
-                                                       rondel::Deadline::in(std::chrono::seconds(10)));
+  if (rank < ranks) {
+    auto connected =
+        rondel::liveness::Member::connect(address, *secret, rondel::Deadline::in(std::chrono::seconds(20)));
     if (!connected.ok()) return 93;
     member = *std::move(connected);
     watch = member->join(0, rank, std::stoi(variable("RONDEL_SIZE")), "here");
   }
+  if (words.size() > 2) return leave_together(address, *secret, ranks);
   tell_ready();
   wait_to_be_killed();
 }

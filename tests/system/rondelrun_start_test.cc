@@ -163,8 +163,8 @@ TEST_CASE("a rank that cannot be started is a launch failure with its reason") {
 TEST_CASE("too few descriptors: the limit, what is needed and the command are named; enough is enough") {
   std::string error;
   CHECK(run_for_code({"-np", "64", "true"}, error, 64) == 255);
-  CHECK_THAT(error, Contains("the limit is 64") && Contains("208") && Contains("ulimit -n"));
-  CHECK(run_for_code({"-np", "16", "true"}, error, 64) == 0);
+  CHECK_THAT(error, Contains("the limit is 64") && Contains("280") && Contains("ulimit -n"));
+  CHECK(run_for_code({"-np", "10", kHelper, "join", "10", "leave"}, error, 64) == 0);
 }
 
 TEST_CASE("ranks that do not join while others have are named") {
