@@ -110,6 +110,10 @@ void Collective::run_local(const LocalWork& work) {
     case LocalWork::Kind::divide:
       divide(binding_.type, destination, elements, static_cast<std::uint64_t>(binding_.size));
       return;
+    case LocalWork::Kind::fold:
+      fold(binding_.type, fold_op_, destination, address_of(schedule_->extents[work.sources.first]),
+           address_of(schedule_->extents[work.sources.first + 1]), elements);
+      return;
     case LocalWork::Kind::fold_many:
       sources_.clear();
       for (const Extent& extent : schedule_->view(work.sources)) sources_.push_back(address_of(extent));

@@ -28,7 +28,7 @@ namespace rondel {
 enum class Algorithm : std::uint8_t {
   ring,  ///< reduce-scatter and all-gather by neighbours, segmented; broadcast and reduce: a pipelined chain
   circulant,           ///< Traeff 2024: ceil(log2 size) rounds a phase at the ring's volume, any size
-  one_shot,            ///< everybody sends to everybody, every rank folds in rank order
+  one_shot,            ///< everybody sends to everybody, every rank folds for itself
   recursive_doubling,  ///< ceil(log2 size) exchanges of the whole vector; left-over ranks fold in first and
                        ///< out last
   tree,                ///< binomial, for the rooted collectives
@@ -50,6 +50,8 @@ struct Shape {
   Rank size = 1;
   Rank root = 0;  // also the peer of send and recv
   bool in_place = false;
+  bool fold_pairwise =
+      false;  // one_shot: in recursive doubling's order, else in rank order with one rounding
   Averaging averaging = Averaging::none;
   std::uint32_t element_bytes = 4;
   std::uint64_t count = 0;                    // as in CollectiveRequest
@@ -92,10 +94,10 @@ struct Move {
 };
 
 struct LocalWork {
-  enum class Kind : std::uint8_t { copy, fold_many, divide };
+  enum class Kind : std::uint8_t { copy, fold, fold_many, divide };
   Kind kind = Kind::copy;
   Extent destination;
-  Run sources;  ///< copy: one; fold_many: one per rank, in rank order; divide: none
+  Run sources;  ///< copy: one; fold: two; fold_many: one per rank, in rank order; divide: none
 };
 
 struct Step {

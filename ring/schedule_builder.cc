@@ -119,6 +119,13 @@ void ScheduleBuilder::copy(Extent destination, Extent source) {
   ++schedule_.steps.back().local.count;
 }
 
+void ScheduleBuilder::fold(Extent destination, Extent first, Extent second) {
+  if (destination.bytes == 0) return;
+  const Extent sources[] = {first, second};
+  schedule_.local.push_back({LocalWork::Kind::fold, destination, store(sources)});
+  ++schedule_.steps.back().local.count;
+}
+
 void ScheduleBuilder::fold_many(Extent destination, std::span<const Extent> sources) {
   if (destination.bytes == 0) return;
   schedule_.local.push_back({LocalWork::Kind::fold_many, destination, store(sources)});

@@ -67,6 +67,7 @@ class ScheduleBuilder {
   void recv_pair_token(Rank peer, Extent token);
 
   void copy(Extent destination, Extent source);
+  void fold(Extent destination, Extent first, Extent second);
   void fold_many(Extent destination, std::span<const Extent> sources);
   void divide(Extent destination);
 

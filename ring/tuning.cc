@@ -13,16 +13,24 @@ namespace rondel {
 namespace {
 
 constexpr std::uint32_t kWindow = 4;
-constexpr std::uint64_t kSmallestSegmentBytes = 64 * 1024;
+constexpr std::uint64_t kShortChunkSegments =
+    4;                              // a chunk of up to so many segments is cut into half as many
+constexpr Rank kOneShotRanks = 16;  // more would need too many connections
 
 // The fixed borders between orders of folding; see tuning.h.
-constexpr std::uint64_t kOneShotBytes = 16 * 1024;  // received by each rank
-constexpr Rank kOneShotRanks = 16;
-constexpr std::uint64_t kLeftOverRanksBytes = 8 * 1024;  // recursive doubling for any number of ranks
-constexpr Rank kFewRanks = 8;
-constexpr std::uint64_t kRingChunkBytes = 256 * 1024;  // few ranks
-constexpr std::uint64_t kManyRanksRingChunkBytes = 4 * 1024 * 1024;
+constexpr std::uint64_t kOneShotHalfBytes = 16 * 1024;    // 16-bit floats, received by each rank
+constexpr std::uint64_t kLeftOverRanksBytes = 32 * 1024;  // recursive doubling for any number of ranks
 constexpr std::uint64_t kTreeReduceBytes = 64 * 1024;
+
+/// The chunk from which the ring folds in its own order: few ranks sooner, because its hops grow with them.
+constexpr std::uint64_t ring_chunk_bytes(Rank size) {
+  if (size <= 4) return 64 * 1024;
+  return size <= 8 ? 256 * 1024 : 4 * 1024 * 1024;
+}
+
+constexpr Algorithm kAnyAlgorithm[] = {Algorithm::ring,     Algorithm::circulant,
+                                       Algorithm::one_shot, Algorithm::recursive_doubling,
+                                       Algorithm::tree,     Algorithm::linear};
 
 std::uint64_t total_bytes_of(const Shape& shape) {
   std::uint64_t elements = shape.count * static_cast<std::uint64_t>(shape.size);
@@ -69,11 +77,11 @@ void Tuning::choose(Shape& shape, DataType type, ReduceOp op) const {
   shape.segment_bytes = segment_bytes_ > 0 ? segment_bytes_ : limits_.preferred_segment_bytes;
   const bool ordered_op = op == ReduceOp::sum || op == ReduceOp::average || op == ReduceOp::product;
   const bool order_matters = reduces(shape.kind) && is_floating(type) && ordered_op && shape.size > 2;
+  shape.fold_pairwise = order_matters && !is_half(type);
   shape.algorithm = choose_algorithm(shape, order_matters);
-  if (segment_bytes_ > 0 || shape.algorithm != Algorithm::ring || shape.size < 2) return;
-  // Two segments a chunk, so that one is on its way while the other is folded.
-  const std::uint64_t half_chunk = vector_bytes(shape) / static_cast<std::uint64_t>(shape.size) / 2;
-  shape.segment_bytes = std::min(shape.segment_bytes, std::max(half_chunk, kSmallestSegmentBytes));
+  if (segment_bytes_ > 0 || shape.algorithm != Algorithm::ring) return;
+  const std::uint64_t chunk_bytes = vector_bytes(shape) / static_cast<std::uint64_t>(shape.size);
+  if (chunk_bytes <= kShortChunkSegments * shape.segment_bytes) shape.segment_bytes *= 2;
 }
 
 Algorithm Tuning::choose_algorithm(Shape& shape, bool order_matters) const {
@@ -81,41 +89,47 @@ Algorithm Tuning::choose_algorithm(Shape& shape, bool order_matters) const {
     shape.algorithm = *wanted_;
     if (can_run(shape)) return *wanted_;
   }
-  if (order_matters) {
-    shape.algorithm = choose_by_size(shape);
-    if (can_run(shape)) return shape.algorithm;
-    return Algorithm::ring;  // runs every collective that reduces, at any size
-  }
-  return cheapest(shape);
+  if (!order_matters) return cheapest(shape, kAnyAlgorithm);
+  return cheapest(shape, of_one_order(shape));
 }
 
-Algorithm Tuning::choose_by_size(const Shape& shape) const {
+/// Algorithms that fold in the order that ranks and bytes (and 16-bit floats, whose one-shot folds round
+/// once) call for.
+std::span<const Algorithm> Tuning::of_one_order(const Shape& shape) const {
+  static constexpr Algorithm kRing[] = {Algorithm::ring}, kTree[] = {Algorithm::tree},
+                             kCirculant[] = {Algorithm::circulant}, kOneShot[] = {Algorithm::one_shot},
+                             kDoubling[] = {Algorithm::recursive_doubling},
+                             kDoublingOrder[] = {Algorithm::recursive_doubling, Algorithm::one_shot},
+                             kHalvesOfPowerOfTwo[] = {Algorithm::recursive_doubling, Algorithm::circulant},
+                             kPowerOfTwo[] = {Algorithm::recursive_doubling, Algorithm::circulant,
+                                              Algorithm::one_shot};
   const std::uint64_t bytes = vector_bytes(shape);
   const auto ranks = static_cast<std::uint64_t>(shape.size);
-  if (shape.kind == CollectiveKind::reduce)
-    return bytes <= kTreeReduceBytes ? Algorithm::tree : Algorithm::ring;
-  const std::uint64_t ring_chunk = shape.size <= kFewRanks ? kRingChunkBytes : kManyRanksRingChunkBytes;
-  if (bytes / ranks >= ring_chunk) return Algorithm::ring;
-  if (shape.kind == CollectiveKind::reduce_scatter) return Algorithm::circulant;
-  if (shape.size <= kOneShotRanks && bytes * (ranks - 1) <= kOneShotBytes) return Algorithm::one_shot;
-  if (!power_of_two(shape.size))
-    return bytes <= kLeftOverRanksBytes ? Algorithm::recursive_doubling : Algorithm::circulant;
-  Shape doubling = shape, circulant = shape;
-  doubling.algorithm = Algorithm::recursive_doubling;
-  circulant.algorithm = Algorithm::circulant;
-  const bool double_it = can_run(doubling) && all_reduce_seconds(doubling) < all_reduce_seconds(circulant);
-  return double_it ? Algorithm::recursive_doubling : Algorithm::circulant;
+  if (shape.kind == CollectiveKind::reduce && bytes <= kTreeReduceBytes) return kTree;
+  if (shape.kind == CollectiveKind::reduce) return kRing;
+  if (bytes / ranks >= ring_chunk_bytes(shape.size)) return kRing;
+  if (shape.kind == CollectiveKind::reduce_scatter) return kCirculant;
+  const bool one_rounding = !shape.fold_pairwise && shape.size <= kOneShotRanks;
+  if (one_rounding && bytes * (ranks - 1) <= kOneShotHalfBytes) return kOneShot;
+  if (power_of_two(shape.size)) {
+    if (shape.fold_pairwise) return kPowerOfTwo;
+    return kHalvesOfPowerOfTwo;
+  }
+  if (bytes > kLeftOverRanksBytes) return kCirculant;
+  if (shape.fold_pairwise) return kDoublingOrder;
+  return kDoubling;
 }
 
-Algorithm Tuning::cheapest(Shape& shape) const {
+/// Of those that can run; the ring, which always can where ranks reduce, when none of them can.
+Algorithm Tuning::cheapest(Shape& shape, std::span<const Algorithm> candidates) const {
   std::optional<Algorithm> best;
   double best_seconds = std::numeric_limits<double>::max();
-  for (std::size_t i = 0; i < kAlgorithmCount; ++i) {
-    shape.algorithm = static_cast<Algorithm>(i);
-    if (!can_run(shape)) continue;
+  for (const Algorithm candidate : candidates) {
+    shape.algorithm = candidate;
+    if (!can_run(shape) || (candidate == Algorithm::one_shot && shape.size > kOneShotRanks)) continue;
     const double estimate = seconds(shape);
     if (best && estimate >= best_seconds) continue;
-    best = shape.algorithm;
+    best = candidate;
     best_seconds = estimate;
   }
   return best.value_or(Algorithm::ring);

@@ -5,12 +5,13 @@
 // Sums, averages and products of floating-point numbers depend on the order of their folds. Where more than
 // two ranks take part, what fixes that order is chosen by the number of ranks and bytes alone, never by a
 // measurement, so that every run gives the same bits; measured costs decide among algorithms that fold in the
-// same order (circulant and recursive doubling for a power of two), and for everything that gives the same
-// bits in any order. Segments and windows never change the order.
+// same order (recursive doubling, one shot and, for a power of two, circulant), and for everything that gives
+// the same bits in any order. Segments and windows never change the order.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -51,8 +52,8 @@ class Tuning {
 
  private:
   Algorithm choose_algorithm(Shape& shape, bool order_matters) const;
-  Algorithm choose_by_size(const Shape& shape) const;
-  Algorithm cheapest(Shape& shape) const;
+  std::span<const Algorithm> of_one_order(const Shape& shape) const;
+  Algorithm cheapest(Shape& shape, std::span<const Algorithm> candidates) const;
   double seconds(const Shape& shape) const;
   double all_reduce_seconds(const Shape& shape) const;
   double rooted_seconds(const Shape& shape) const;

@@ -74,8 +74,11 @@ TEST_CASE("every element is folded exactly once per rank, for every algorithm, s
   int runs = 0;
   for (const Algorithm algorithm : kReducing)
     for (Rank size = 1; size <= 9; ++size)
-      for (const std::uint64_t count : kCounts)
-        hold_for_all_limits(shape_of(Kind::all_reduce, algorithm, size, count), runs);
+      for (const std::uint64_t count : kCounts) {
+        Shape shape = shape_of(Kind::all_reduce, algorithm, size, count);
+        shape.fold_pairwise = count % 2 == 1;
+        hold_for_all_limits(shape, runs);
+      }
   CHECK(runs > 2000);
 }
 
@@ -94,6 +97,8 @@ TEST_CASE("averages: weights are right and all ranks get the same bits; division
         }
         simulation.means = false;
         simulation.shape.averaging = Averaging::divide;
+        hold(simulation, runs);
+        simulation.shape.fold_pairwise = true;
         hold(simulation, runs);
       }
   CHECK(runs > 300);

@@ -345,6 +345,8 @@ class Machine {
     if (work.kind == LocalWork::Kind::copy) result = sources[0];
     if (work.kind == LocalWork::Kind::divide)
       for (Word& word : result) word /= static_cast<Word>(node.shape.size);
+    if (work.kind == LocalWork::Kind::fold)
+      for (std::size_t i = 0; i < result.size(); ++i) result[i] = fold(sources[0][i], sources[1][i], 0.5);
     if (work.kind == LocalWork::Kind::fold_many) fold_many(result, sources);
     if (result.size() * 8 != to.bytes) return fail("local work with two lengths");
     std::memcpy(to.data, result.data(), to.bytes);
