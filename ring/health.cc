@@ -59,7 +59,11 @@ void Health::report(Code code, Rank guilty, const std::string& cause, const std:
 }
 
 Status Health::judge_alarm() const {
-  if (watch_->raised()) return verdict_of(watch_->incident(), rank_);
+  if (watch_->raised()) {
+    liveness::Incident incident = watch_->incident();
+    if (incident.host.empty()) incident.host = host_of(incident.guilty);
+    return verdict_of(incident, rank_);
+  }
   Failure failure;
   failure.cause = abort_text_;
   failure.peer = failure.rank = rank_;

@@ -22,24 +22,12 @@ Status after_call(rondel_comm& comm, Status status) noexcept {
   // Only what was thrown comes without an operation; what it cut short can not go on.
   const bool cut_short = status.code() == Code::out_of_resources || status.code() == Code::internal;
   const Status kept = without_exceptions([&comm, &status, cut_short] {
-    status = explained(comm, std::move(status));
     if (cut_short && comm.communicator != nullptr && comm.communicator->failure().ok())
       comm.communicator->abort(status.text());
     comm.last_failure = status;
     return Status();
   });
   return kept.ok() ? std::move(status) : kept;
-}
-
-Status explained(const rondel_comm& comm, Status status) {
-  const bool server_lost = status.code() == Code::peer_lost && status.failure().peer == kNoRank;
-  if (!server_lost || comm.hold == nullptr || !comm.hold->served_by_rank_0()) return status;
-  Failure failure = status.failure();
-  failure.peer = comm.server_rank;
-  if (failure.peer != kNoRank) failure.host = comm.communicator->host_of(failure.peer);
-  failure.cause = "rank 0 of the job, which served its meeting point, is gone: " + failure.cause;
-  failure.hint = "its own output may say why";
-  return Status(status.code(), std::move(failure));
 }
 
 std::unique_ptr<rondel_comm> make_handle(std::shared_ptr<JobHold> hold,

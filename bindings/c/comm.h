@@ -26,9 +26,6 @@ struct rondel_comm {
   rondel::Rank local_rank = 0;
   rondel::Rank local_size = 1;
   std::string transport;
-  /// The rank here that serves the job's meeting point; kNoRank when a launcher does, or it is not in this
-  /// group.
-  rondel::Rank server_rank = rondel::kNoRank;
   std::unique_ptr<rondel::c::Doorbell> doorbell;  ///< once an event loop asked for a descriptor
   /// Set while a call is inside; the acquire in enter() pairs with the release in leave().
   std::atomic<bool> busy{false};
@@ -90,8 +87,5 @@ rondel_status_t answer_on(rondel_comm* comm, Body&& body) noexcept {
 /// A handle for `communicator`. Local rank and size by equal host names.
 std::unique_ptr<rondel_comm> make_handle(std::shared_ptr<JobHold> hold,
                                          std::unique_ptr<Communicator> communicator);
-
-/// `failure` as users should read it: a lost job server is the rank that served it.
-Status explained(const rondel_comm& comm, Status failure);
 
 }  // namespace rondel::c

@@ -113,7 +113,7 @@ rondel_status_t rondel_failure(rondel_comm_t comm, rondel_error_t* error) {
   return rondel::c::answer([comm, error]() -> Status {
     RONDEL_TRY(rondel::c::check_error_struct(error));
     RONDEL_TRY(rondel::c::check_handle(comm));
-    rondel::c::describe(rondel::c::explained(*comm, comm->communicator->failure()), *error);
+    rondel::c::describe(comm->communicator->failure(), *error);
     return {};
   });
 }

@@ -51,15 +51,18 @@ Result<std::shared_ptr<JobHold>> JobHold::create(const Config& config, Entry ent
   if (!member.ok()) return std::move(member).status().with("connecting liveness");
   hold->job_->member = std::move(member).value();
   hold->job_->store = std::move(entry.store);
-  if (entry.served_by_rank_0)
-    hold->presence_ = hold->job_->member->join(kPresence, entry.rank, entry.size, this_host().name);
+  hold->served_by_rank_0_ = entry.served_by_rank_0;
   return hold;
 }
 
+void JobHold::started() {
+  if (served_by_rank_0_) presence_ = job_->member->join(kPresence, rank_, size_, this_host().name);
+}
+
 JobHold::~JobHold() {
+  if (served_by_rank_0_ && server_ == nullptr) say_goodbye();
   if (presence_ == nullptr) return;
-  if (server_ == nullptr) say_goodbye();
-  if (server_ != nullptr && started_) await_goodbyes();
+  if (server_ != nullptr) await_goodbyes();
   job_->member->leave(presence_);
 }
 

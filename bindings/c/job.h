@@ -37,9 +37,9 @@ class JobHold {
   JobHold& operator=(const JobHold&) = delete;
 
   const std::shared_ptr<Job>& job() const { return job_; }
-  bool served_by_rank_0() const { return presence_ != nullptr; }
-  /// The first communicator is there: from now on the end of this rank concerns the others.
-  void started() { started_ = true; }
+  /// The first communicator is there: from now on the end of this rank concerns the others. Liveness counts
+  /// ranks as in the first communicator that a member joins, so that this comes after it.
+  void started();
 
  private:
   JobHold() = default;
@@ -48,11 +48,11 @@ class JobHold {
 
   std::unique_ptr<TcpServer> server_;  // outlives every connection to it
   std::shared_ptr<Job> job_;
-  std::shared_ptr<liveness::Watch> presence_;  // set when rank 0 serves the meeting point
+  std::shared_ptr<liveness::Watch> presence_;  // once started, when rank 0 serves the meeting point
   Rank rank_ = 0;
   Rank size_ = 1;
   std::chrono::milliseconds timeout_{0};
-  bool started_ = false;
+  bool served_by_rank_0_ = false;
 };
 
 struct Started {

@@ -21,7 +21,6 @@ static_assert(sizeof(rondel_unique_id_t) == kMeetingPointBytes);
 Status deliver(Result<Started> started, const Config& config, rondel_comm_t* comm) {
   RONDEL_TRY(started);
   auto handle = make_handle(std::move(started->hold), std::move(started->communicator));
-  if (handle->hold->served_by_rank_0()) handle->server_rank = 0;
   if (config.local_rank && config.local_size && config.size == handle->communicator->size()) {
     handle->local_rank = *config.local_rank;
     handle->local_size = *config.local_size;
@@ -81,14 +80,9 @@ Status check_store(const rondel_store_t* store) {
   return {};
 }
 
-/// A new handle beside `parent`, in whose group `server_rank` serves the job's meeting point.
-Status adopt(rondel_comm& parent, Result<std::unique_ptr<Communicator>> made, Rank server_rank,
-             rondel_comm_t* result) {
+Status adopt(rondel_comm& parent, Result<std::unique_ptr<Communicator>> made, rondel_comm_t* result) {
   RONDEL_TRY(made);
-  if (*made == nullptr) return {};
-  auto handle = make_handle(parent.hold, std::move(made).value());
-  handle->server_rank = server_rank;
-  *result = handle.release();
+  if (*made != nullptr) *result = make_handle(parent.hold, std::move(made).value()).release();
   return {};
 }
 
@@ -180,7 +174,7 @@ rondel_status_t rondel_split(rondel_comm_t comm, int32_t colour, int32_t key, ro
   return rondel::c::answer_on(comm, [colour, key, part](rondel_comm& parent) -> Status {
     if (part == nullptr) return rondel::c::wrong("part is NULL");
     *part = nullptr;
-    return rondel::c::adopt(parent, parent.communicator->split(colour, key), rondel::kNoRank, part);
+    return rondel::c::adopt(parent, parent.communicator->split(colour, key), part);
   });
 }
 
@@ -188,6 +182,6 @@ rondel_status_t rondel_duplicate(rondel_comm_t comm, rondel_comm_t* copy) {
   return rondel::c::answer_on(comm, [copy](rondel_comm& parent) -> Status {
     if (copy == nullptr) return rondel::c::wrong("copy is NULL");
     *copy = nullptr;
-    return rondel::c::adopt(parent, parent.communicator->duplicate(), parent.server_rank, copy);
+    return rondel::c::adopt(parent, parent.communicator->duplicate(), copy);
   });
 }

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <thread>
 
+#include "lib/host_identity.h"
 #include "lib/interfaces.h"
 #include "lib/store/tcp_client.h"
 #include "lib/unique_fd.h"
@@ -90,7 +91,13 @@ Result<MeetingPoint> decode_meeting_point(std::span<const std::byte> bytes) {
 
 Result<HostedMeetingPoint> host_meeting_point(const Config& config, const Secret& secret,
                                               const std::string& bind_address, std::uint16_t port) {
-  auto server = TcpServer::start({bind_address, port, config.handshake_timeout}, secret);
+  TcpServerOptions options;
+  options.bind_address = bind_address;
+  options.port = port;
+  options.handshake_timeout = config.handshake_timeout;
+  options.holder_rank = 0;
+  options.holder_host = this_host().name;
+  auto server = TcpServer::start(options, secret);
   if (!server.ok()) return std::move(server).status().with("serving the job's meeting point");
   MeetingPoint point{(*server)->address(), secret};
   return HostedMeetingPoint{std::move(point), std::move(server).value()};

@@ -29,7 +29,7 @@ inline constexpr std::size_t kMeetingPointBytes = 128;
 Result<Bytes> encode(const MeetingPoint& point);
 Result<MeetingPoint> decode_meeting_point(std::span<const std::byte> bytes);
 
-/// A meeting point that this process serves.
+/// A meeting point that this process serves, as rank 0.
 struct HostedMeetingPoint {
   MeetingPoint point;
   std::unique_ptr<TcpServer> server;
