@@ -258,14 +258,15 @@ void TcpEndpoint::sleep(std::chrono::nanoseconds at_most) {
   look_for_silence();
 }
 
-// A host that vanished without a word answers neither data nor probes.
+// A host that vanished without a word answers neither data nor probes. All links are looked at, not only those with
+// works: in a ring the rank that waits is often not the one whose bytes are unanswered.
 void TcpEndpoint::look_for_silence() {
   const auto now = Deadline::Clock::now();
   if (now < next_look_) return;
   next_look_ = now + kLookEvery;
-  for (const Link* link : active_) {
-    const auto silent = unanswered_for(link->socket());
-    if (silent < policy_.silence) continue;
+  for (const auto& link : by_rank_) {
+    const auto silent = link == nullptr ? std::chrono::milliseconds(0) : unanswered_for(link->socket());
+    if (silent < policy_.silence || silent == std::chrono::milliseconds(0)) continue;
     return poison(Code::peer_lost, link->peer(),
                   fmt::format("{} has not answered for {:.1f} s", name_of(link->peer()),
                               static_cast<double>(silent.count()) / 1000.0),

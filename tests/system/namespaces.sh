@@ -1,0 +1,109 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Four hosts as network namespaces on one bridge, each with its own host name and, like real ones, a docker0 bridge that
+# has the same address everywhere. usage: namespaces.sh RONDEL_BENCH CASE. Exit code 77: not possible here.
+set -eu
+
+bench=$1
+case_name=$2
+work=$(mktemp -d)
+id=$(basename "$work" | tr -dc 'a-zA-Z0-9' | tail -c 5)
+bridge="rb$id"
+
+skip() { echo "skipped: $1"; exit 77; }
+[ "$(id -u)" = 0 ] || skip "network namespaces need root"
+command -v ip >/dev/null || skip "needs ip (Debian package iproute2)"
+unshare -n true 2>/dev/null || skip "the kernel or container forbids network namespaces"
+
+clean_up() {
+  for host in 0 1 2 3; do ip netns del "rh$id$host" 2>/dev/null || true; done
+  ip link del "$bridge" 2>/dev/null || true
+  rm -rf "$work"
+}
+trap clean_up EXIT
+
+make_hosts() { # family
+  ip link add "$bridge" type bridge || skip "no bridge devices here"
+  ip link set "$bridge" up
+  for host in 0 1 2 3; do
+    name="rh$id$host"
+    ip netns add "$name"
+    ip link add "rv$id$host" type veth peer name "net$host" netns "$name"
+    ip link set "rv$id$host" master "$bridge" up
+    ip -n "$name" link set lo up
+    if [ "$1" = 4 ]; then ip -n "$name" addr add "10.99.0.1$host/24" dev "net$host"
+    else ip -n "$name" addr add "fd00:99::1$host/64" dev "net$host" nodad; fi
+    ip -n "$name" link set "net$host" up
+    ip -n "$name" link add docker0 type bridge
+    ip -n "$name" addr add 172.17.0.1/16 dev docker0
+    ip -n "$name" link set docker0 up
+  done
+  head -c 32 /dev/urandom >"$work/secret"
+  chmod 600 "$work/secret"
+  mkdir -m 700 "$work/store"
+}
+
+start_rank() { # host, words for rondel-bench
+  host=$1
+  shift
+  RONDEL_RANK=$host RONDEL_SIZE=4 RONDEL_STORE="file://$work/store" RONDEL_SECRET_FILE="$work/secret" \
+    RONDEL_NET="${net:-^docker0}" RONDEL_START_TIMEOUT_S=20 RONDEL_SILENCE_TIMEOUT_S=3 RONDEL_TIMEOUT_S=30 \
+    ip netns exec "rh$id$host" unshare -u sh -c 'hostname "node$0"; exec "$@"' "$host" "$bench" "$@" \
+    >"$work/out.$host" 2>&1 &
+  eval "pid$host=\$!"
+}
+
+show() { for host in 0 1 2 3; do echo "--- rank $host"; cat "$work/out.$host"; done; }
+fail() { echo "FAILED: $1"; show; exit 1; }
+
+expect_success() {
+  for host in 0 1 2 3; do
+    eval "wait \$pid$host" || fail "rank $host ended with $?"
+  done
+}
+
+case $case_name in
+  ipv4 | ipv6)
+    if [ "$case_name" = ipv4 ]; then make_hosts 4; else make_hosts 6; net='fd00:99::/64'; fi
+    for host in 0 1 2 3; do start_rank $host allreduce -b 4 -e 1M -f 64 -n 5; done
+    expect_success
+    grep -q 'ranks 4' "$work/out.0" || fail "rank 0 printed no table"
+    ;;
+  cloned-bridge) # nothing is excluded: every host advertises docker0's address, which leads back to itself
+    make_hosts 4
+    net='10.99.0.0/24,172.17.0.0/16'
+    for host in 0 1 2 3; do start_rank $host allreduce -b 4 -e 64K -f 64 -n 5; done
+    expect_success
+    ;;
+  no-such-interface)
+    make_hosts 4
+    net=nope0
+    start_rank 0 allreduce -b 4 -e 4 -n 1
+    if wait "$pid0"; then fail "an interface that does not exist was accepted"; fi
+    grep -q 'nope0' "$work/out.0" && grep -q '10.99.0.10/24' "$work/out.0" || fail "the error does not list the interfaces"
+    ;;
+  silent-loss)
+    make_hosts 4
+    for host in 0 1 2 3; do start_rank $host allreduce -b 1M -e 1M -n 1000000 -c 0; done
+    for host in 0 1 2 3; do # all are connected once they have exchanged megabytes
+      tries=0
+      until [ "$(ip netns exec "rh$id$host" cat "/sys/class/net/net$host/statistics/tx_bytes")" -gt 4000000 ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 300 ] || fail "no traffic at rank $host"
+        timeout 0.1 tail -f /dev/null || true
+      done
+    done
+    for host in 0 1 2; do ip -n "rh${id}3" route add blackhole "10.99.0.1$host/32"; done
+    lost_at=$(date +%s)
+    for host in 0 1 2; do
+      if eval "wait \$pid$host"; then fail "rank $host did not notice that rank 3 is gone"; fi
+      grep -q 'rank 3' "$work/out.$host" || fail "rank $host does not name rank 3"
+    done
+    took=$(($(date +%s) - lost_at))
+    [ $took -le 12 ] || fail "it took $took s to notice"
+    echo "noticed after $took s"
+    eval "kill -9 \$pid3" 2>/dev/null || true
+    ;;
+  *) echo "no case $case_name"; exit 2 ;;
+esac
+echo "$case_name: ok"
