@@ -42,7 +42,7 @@ Result<std::shared_ptr<JobHold>> JobHold::create(const Config& config, Entry ent
   hold->server_ = std::move(entry.server);
   hold->rank_ = entry.rank;
   hold->size_ = entry.size;
-  hold->timeout_ = config.timeout;
+  hold->patience_ = config.timeout;
   hold->job_ = std::make_shared<Job>();
   hold->job_->transports = make_transports(config, entry.point.secret);
   if (entry.store == nullptr) return hold;
@@ -74,7 +74,7 @@ void JobHold::say_goodbye() {
 void JobHold::await_goodbyes() {
   std::vector<std::string> keys;
   for (Rank rank = 1; rank < size_; ++rank) keys.push_back(goodbye_key(rank));
-  const Deadline deadline = Deadline::in(timeout_);
+  const Deadline deadline = Deadline::in(patience_);
   while (!presence_->raised()) {
     const Status all = job_->store->wait(keys, Deadline::in(kGlance).or_before(deadline));
     if (all.ok()) return;

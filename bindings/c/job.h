@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // JobHold: one rank's part in a job, shared by its communicators; the last of them ends it. Where rank 0
 // serves the meeting point, it stays until the other ranks have said goodbye, died, or used up the operation
-// timeout, because without it they could not tell a death from an end. Its communicators' threads, one at a
-// time.
+// timeout (two seconds once the job has failed), because without it they could not tell a death from an end.
+// Its communicators' threads, one at a time.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -40,8 +41,13 @@ class JobHold {
   /// The first communicator is there: from now on the end of this rank concerns the others. Liveness counts
   /// ranks as in the first communicator that a member joins, so that this comes after it.
   void started();
+  /// A communicator of the job failed: nobody waits long for the goodbyes of ranks that may never say them.
+  void failed() { patience_ = std::min(patience_, kPatienceAfterFailure); }
 
  private:
+  // Long enough for the verdict to reach every rank that still listens.
+  static constexpr std::chrono::milliseconds kPatienceAfterFailure{2'000};
+
   JobHold() = default;
   void say_goodbye();
   void await_goodbyes();
@@ -51,7 +57,7 @@ class JobHold {
   std::shared_ptr<liveness::Watch> presence_;  // once started, when rank 0 serves the meeting point
   Rank rank_ = 0;
   Rank size_ = 1;
-  std::chrono::milliseconds timeout_{0};
+  std::chrono::milliseconds patience_{0};
   bool served_by_rank_0_ = false;
 };
 

@@ -106,6 +106,7 @@ rondel_status_t end(rondel_comm_t comm, LastWords&& last_words) noexcept {
     RONDEL_TRY(check_handle(comm));
     if (!comm->enter()) return overlapping_call();
     Status status = without_exceptions([comm, &last_words] { return last_words(*comm); });
+    if (!comm->communicator->failure().ok()) comm->hold->failed();
     free_handle(comm);
     return status;
   });
