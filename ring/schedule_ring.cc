@@ -6,6 +6,9 @@
 //
 // Step h*S + s moves segment s in hop h. What it sends was made in step (h-1)*S + s, so a window of D <= S
 // steps is the whole of the dependency logic.
+//
+// A large vector is reduced in passes of a window's segments, each scattered and gathered before the next, so
+// that what was just folded is still in the cache when it is sent on.
 #include <algorithm>
 
 #include "lib/check.h"
@@ -38,7 +41,7 @@ class Ring {
   /// Where the partial sums that arrive in `hop` are kept.
   Extent partial(Rank hop, Range segment_elements, std::uint64_t segment) const;
   Extent result(Range segment_elements) const;
-  void gather_hops(bool from_input);
+  void gather_pass(bool from_input, std::uint64_t pass);
 
   ScheduleBuilder& builder_;
   const std::vector<Range> chunks_;
@@ -98,7 +101,7 @@ void Ring::reduce_pass(std::uint64_t pass) {
   }
 }
 
-void Ring::gather_hops(bool from_input) {
+void Ring::gather_pass(bool from_input, std::uint64_t pass) {
   const bool own_copy = from_input && !builder_.shape().in_place;
   const auto own_input = [this](Range elements) {
     return at(Place::input, {elements.begin - chunk(0).begin, elements.count});
@@ -106,9 +109,9 @@ void Ring::gather_hops(bool from_input) {
   for (Rank hop = 0; hop < hops(); ++hop) {
     for (std::uint64_t s = 0; s < segments_; ++s) {
       builder_.windowed_step(window_);
-      const Range leaving = segment_of(-hop, 0, s);
+      const Range leaving = segment_of(-hop, pass, s);
       builder_.send(next(), {hop == 0 && from_input ? own_input(leaving) : at(Place::output, leaving)});
-      builder_.recv(prev(), {at(Place::output, segment_of(-hop - 1, 0, s))});
+      builder_.recv(prev(), {at(Place::output, segment_of(-hop - 1, pass, s))});
       if (hop == 0 && own_copy) builder_.copy(at(Place::output, leaving), own_input(leaving));
     }
   }
@@ -116,17 +119,23 @@ void Ring::gather_hops(bool from_input) {
 
 void Ring::all_reduce() {
   whole_output_ = true;
-  choose_segments(largest_count(chunks_));
+  const Shape& shape = builder_.shape();
+  const std::uint64_t chunk_elements = largest_count(chunks_);
+  const std::uint64_t limit = std::max<std::uint64_t>(1, shape.segment_bytes / shape.element_bytes);
+  passes_ = pieces_for(pieces_for(chunk_elements, limit), std::max<std::uint32_t>(1, shape.window));
+  choose_segments(pieces_for(chunk_elements, passes_));
   const std::uint64_t room = 2 * segments_ * segment_room_;
   if (hops() > 1) {
-    partials_in_output_ = room > builder_.shape().scratch_limit_bytes;
+    partials_in_output_ = room > shape.scratch_limit_bytes;
     if (partials_in_output_)
       builder_.agree();
     else
       partials_ = builder_.scratch(room);
   }
-  reduce_pass(0);
-  gather_hops(false);
+  for (std::uint64_t pass = 0; pass < passes_; ++pass) {
+    reduce_pass(pass);
+    gather_pass(false, pass);
+  }
 }
 
 void Ring::reduce_scatter() {
@@ -146,7 +155,7 @@ void Ring::reduce_scatter() {
 void Ring::all_gather() {
   if (hops() > 1 || any_empty(chunks_)) builder_.agree();
   choose_segments(largest_count(chunks_));
-  gather_hops(true);
+  gather_pass(true, 0);
 }
 
 }  // namespace
