@@ -16,7 +16,7 @@ namespace rondel::tcp {
 namespace {
 
 // Incoming bytes that are folded stay in the second-level cache.
-constexpr std::size_t kStageBytes = 256 * 1024;
+constexpr std::size_t kStageBytes = 128 * 1024;
 constexpr std::size_t kPreferredSegmentBytes = 256 * 1024;
 constexpr std::size_t kMaxSlices = 60;
 constexpr std::chrono::milliseconds kLookEvery{1000};

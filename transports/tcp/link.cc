@@ -12,8 +12,8 @@ namespace rondel::tcp {
 namespace {
 
 // One sendmsg: enough to keep the peer busy while we read, little enough to stay in the second-level cache.
-constexpr std::size_t kSendBurstBytes = 512 * 1024;
-constexpr std::size_t kReadBurstBytes = 512 * 1024;
+constexpr std::size_t kSendBurstBytes = 128 * 1024;
+constexpr std::size_t kReadBurstBytes = 128 * 1024;
 constexpr std::size_t kMaxPieces = 64;
 
 bool would_block(int error_number) { return error_number == EAGAIN || error_number == EWOULDBLOCK; }
