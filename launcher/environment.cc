@@ -102,8 +102,8 @@ Status export_one(const std::string& argument, std::span<const std::string> inhe
 }  // namespace
 
 std::vector<RankVariable> rank_variables() {
-  std::vector<RankVariable> variables;
-  for (const Row& row : kRows) variables.push_back(row.variable);
+  std::vector<RankVariable> variables(kRows.size());
+  std::transform(kRows.begin(), kRows.end(), variables.begin(), [](const Row& row) { return row.variable; });
   return variables;
 }
 

@@ -42,8 +42,8 @@ class Job {
  private:
   enum class Stage { running, cleaning, draining, done };
 
-  Job(const Options& options, const JobPlan& plan, Secret secret, SignalSource signals, Guardian guardian,
-      EventLoop loop)
+  Job(const Options& options, const JobPlan& plan, const Secret& secret, SignalSource signals,
+      Guardian guardian, EventLoop loop)
       : options_(options),
         plan_(plan),
         secret_(secret),

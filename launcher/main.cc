@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -96,7 +97,10 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace
 }  // namespace rondel
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   rondel::open_standard_descriptors();
   return rondel::run(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
+} catch (const std::exception& error) {  // of the libraries: out of memory, at most
+  std::fprintf(stderr, "rondelrun: %s\n", error.what());
+  return rondel::kLaunchFailureExit;
 }

@@ -46,7 +46,7 @@ CLI::Validator count_validator(Rank least) {
 }
 
 /// For options of other launchers of which one value says what rondelrun does anyway.
-CLI::Validator only(std::string allowed, std::string why) {
+CLI::Validator only(const std::string& allowed, const std::string& why) {
   return CLI::Validator(
       [allowed, why](std::string& text) -> std::string {
         return text == allowed ? std::string()
@@ -55,7 +55,7 @@ CLI::Validator only(std::string allowed, std::string why) {
       "");
 }
 
-CLI::Validator refused(std::string why) {
+CLI::Validator refused(const std::string& why) {
   return CLI::Validator([why](std::string&) { return why; }, "");
 }
 
