@@ -51,10 +51,13 @@ Communicator::Body::~Body() {
   pairs_.fail(gone);
 }
 
-Status Communicator::Body::check_usable() {
+Status Communicator::Body::check_usable(const CollectiveRequest* wanted) {
   if (health.poisoned()) return health.failure();
-  if (health.alarmed()) return fail_with(health.judge_alarm(), nullptr);
-  return {};
+  if (!health.alarmed()) return {};
+  const Status verdict = health.judge_alarm();
+  Failure failure = verdict.failure();
+  if (wanted != nullptr) failure.operation = describe(*wanted);
+  return fail_with(Status(verdict.code(), std::move(failure)), nullptr);
 }
 
 void Communicator::Body::enqueue(Operation& operation) {
@@ -65,7 +68,7 @@ void Communicator::Body::enqueue(Operation& operation) {
 }
 
 Status Communicator::Body::run(const CollectiveRequest& request) {
-  RONDEL_TRY(check_usable());
+  RONDEL_TRY(check_usable(&request));
   const auto footprint = check_request(request, options.rank, options.size);
   RONDEL_TRY(footprint);
   direct_.begin(request, *footprint, planner_.plan_for(request, footprint->in_place));
@@ -74,7 +77,7 @@ Status Communicator::Body::run(const CollectiveRequest& request) {
 }
 
 Result<OperationId> Communicator::Body::start(const CollectiveRequest& request) {
-  RONDEL_TRY(check_usable());
+  RONDEL_TRY(check_usable(&request));
   const auto footprint = check_request(request, options.rank, options.size);
   RONDEL_TRY(footprint);
   auto operation = std::make_unique<Operation>();

@@ -45,7 +45,8 @@ struct Communicator::Body {
   std::uint64_t children = 0;
 
  private:
-  Status check_usable();
+  /// `wanted`: what the caller is about to do, for the error text; may be null.
+  Status check_usable(const CollectiveRequest* wanted = nullptr);
   void enqueue(Operation& operation);
   Status run_to_end(const Operation& operation, Deadline deadline);
   /// Waits up to `may_block_for` for something to move, then does what can be done.
