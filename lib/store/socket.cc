@@ -77,8 +77,8 @@ void set_stream_options(int fd) {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 3);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 2);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 6);
   set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kSilenceMs);
 }
 

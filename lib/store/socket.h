@@ -30,8 +30,9 @@ std::string join_address(const std::string& host, std::uint16_t port);
 std::string describe(const sockaddr_storage& address);
 Result<sockaddr_storage> local_address(int fd);
 
-/// No delay; a peer that stays silent for kSilence ends the connection with an error.
-inline constexpr std::chrono::seconds kSilence{10};
+/// No delay; a peer whose host stays silent for kSilence ends the connection with an error. A second under
+/// what users are promised: the last sign of life may be a beat old.
+inline constexpr std::chrono::seconds kSilence{9};
 void set_stream_options(int fd);
 
 /// Listens on a numeric address only. unavailable names address and port and, where readable, who holds them.

@@ -180,6 +180,43 @@ TEST_CASE("the server listens on the chosen address only") {
   CHECK(TcpServer::start({.bind_address = "192.0.2.1"}, test_secret()).code() == Code::unavailable);
 }
 
+TEST_CASE("a name with several addresses is tried until one answers") {
+  const auto server = start_server();  // on 127.0.0.1; localhost may be ::1 first
+  const auto store = connect_tcp_store("localhost:" + std::to_string(server->port()), test_secret(),
+                                       Deadline::in(seconds(20)));
+  CHECK(store.ok());
+}
+
+TEST_CASE("a crowd of strangers is a line in the log, not a crowd of lines") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::dup2(ends[1], STDERR_FILENO);
+    const auto server = TcpServer::start({}, test_secret());
+    for (int i = 0; i < 100; ++i) {
+      const UniqueFd stranger = connect_raw((*server)->port());
+      static_cast<void>(::send(stranger.get(), "GET / HTTP/1.0\r\n", 16, MSG_NOSIGNAL));
+      if (!is_closed_by(stranger.get(), Deadline::in(seconds(10)))) ::_exit(1);
+    }
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  std::string text;
+  std::array<char, 4096> piece;
+  for (ssize_t got = 0; (got = ::read(ends[0], piece.data(), piece.size())) > 0;)
+    text.append(piece.data(), static_cast<std::size_t>(got));
+  ::close(ends[0]);
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  const auto lines = std::count(text.begin(), text.end(), '\n');
+  CHECK(lines >= 1);
+  CHECK(lines <= 11);  // one a second, for as long as the strangers had
+  CHECK(text.find("not a Rondel peer") != std::string::npos);
+}
+
 TEST_CASE("strangers are closed and cost the others nothing") {
   TcpServerOptions options;
   options.handshake_timeout = milliseconds(200);
