@@ -4,10 +4,10 @@
 // same bits.
 //
 // Rules: integers wrap and are exact; float16 and bfloat16 are computed in float32 and rounded once per call,
-// to nearest even; a NaN operand makes any result NaN, and every NaN written is the canonical quiet NaN of the
-// type; min and max put -0.0 below +0.0. So op(a, b) and op(b, a) have the same bits (16-bit average apart).
-// Booleans are 0 or 1 (any non-zero byte counts as 1): sum, max, bit_or = or; product, min, bit_and = and;
-// bit_xor = xor. `supports(type, op)` must hold.
+// to nearest even; a NaN operand makes any result NaN, and every NaN written is the canonical quiet NaN of
+// the type; min and max put -0.0 below +0.0. So op(a, b) and op(b, a) have the same bits (16-bit average
+// apart). Booleans are 0 or 1 (any non-zero byte counts as 1): sum, max, bit_or = or; product, min, bit_and =
+// and; bit_xor = xor. `supports(type, op)` must hold.
 #pragma once
 
 #include <cstddef>

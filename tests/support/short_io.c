@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library to preload: sendmsg and recvmsg on stream sockets move at most SHORT_IO_BYTES bytes, and every third call
-// is interrupted, as a loaded kernel may do at any time. Code that takes whole transfers for granted breaks under it.
+// A library to preload: sendmsg and recvmsg on stream sockets move at most SHORT_IO_BYTES bytes, and every
+// third call is interrupted, as a loaded kernel may do at any time. Code that takes whole transfers for
+// granted breaks under it.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -258,8 +258,8 @@ void TcpEndpoint::sleep(std::chrono::nanoseconds at_most) {
   look_for_silence();
 }
 
-// A host that vanished without a word answers neither data nor probes. All links are looked at, not only those with
-// works: in a ring the rank that waits is often not the one whose bytes are unanswered.
+// A host that vanished without a word answers neither data nor probes. All links are looked at, not only
+// those with works: in a ring the rank that waits is often not the one whose bytes are unanswered.
 void TcpEndpoint::look_for_silence() {
   const auto now = Deadline::Clock::now();
   if (now < next_look_) return;
