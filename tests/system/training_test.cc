@@ -66,11 +66,11 @@ Outcome run(const std::string& command) {
 }
 
 std::string train(const char* program, const std::string& options = {}) {
-  return fmt::format("{} --data {} {}", program, DIGITS, options);
+  return fmt::format("'{}' --data '{}' {}", program, DIGITS, options);  // paths may hold spaces
 }
 
 std::string train_on(int ranks, const char* program, const std::string& options = {}) {
-  return fmt::format("{} -np {} {}", RONDELRUN, ranks, train(program, options));
+  return fmt::format("'{}' -np {} {}", RONDELRUN, ranks, train(program, options));
 }
 
 std::vector<float> parameters_in(const std::string& path) {
