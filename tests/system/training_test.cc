@@ -145,10 +145,10 @@ TEST_CASE("the example says what it did") {
 
 TEST_CASE("the example fails in words") {
   const char* program = GENERATE(TRAIN_DIGITS, TRAIN_DIGITS_C);
-  const Outcome missing = run(fmt::format("{} --data no/such/file.csv", program));
+  const Outcome missing = run(fmt::format("'{}' --data no/such/file.csv", program));
   CHECK(missing.code == 1);
   CHECK_THAT(missing.output, Catch::Contains("no/such/file.csv") && Catch::Contains("--data"));
-  const Outcome wrong = run(fmt::format("{} --batch 0", program));
+  const Outcome wrong = run(fmt::format("'{}' --batch 0", program));
   CHECK(wrong.code == 2);
   CHECK_THAT(wrong.output, Catch::Contains("--batch 0") && Catch::Contains("--help"));
   const Outcome short_run = run(train(program, "--epochs 1 --batch 1437"));
@@ -157,7 +157,7 @@ TEST_CASE("the example fails in words") {
 
   Folder folder;
   std::ofstream(folder.path() + "/bad.csv") << "1,2,3\n";
-  const Outcome bad = run(fmt::format("{} --data {}/bad.csv", program, folder.path()));
+  const Outcome bad = run(fmt::format("'{}' --data {}/bad.csv", program, folder.path()));
   CHECK(bad.code == 1);
   CHECK_THAT(bad.output, Catch::Contains("bad.csv:1: wanted 64 numbers"));
 }
