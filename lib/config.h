@@ -30,14 +30,14 @@ struct Config {
   std::string secret_file;         // RONDEL_SECRET_FILE
 
   // choices
-  std::string transport;                // RONDEL_TRANSPORT: empty = best that all ranks share
-  std::string algorithm;                // RONDEL_ALGORITHM: ring, circulant, one_shot, recursive_doubling
-  std::size_t segment_bytes = 0;        // RONDEL_SEGMENT_BYTES: 0 = the transport's preference
-  std::string net;                      // RONDEL_NET: names, CIDRs, ^exclude, comma separated
-  std::string port_range;               // RONDEL_PORTS: "first-last" for listeners; empty = kernel's choice
-  std::string tcp_congestion = "auto";  // RONDEL_TCP_CONGESTION: auto, system, or a name
-  std::chrono::microseconds spin{50};   // RONDEL_SPIN_US: polling before blocking
-  bool encrypt = false;                 // RONDEL_ENCRYPT
+  std::string transport;                 // RONDEL_TRANSPORT: empty = best that all ranks share
+  std::string algorithm;                 // RONDEL_ALGORITHM: ring, circulant, one_shot, recursive_doubling
+  std::size_t segment_bytes = 0;         // RONDEL_SEGMENT_BYTES: 0 = the transport's preference
+  std::string net;                       // RONDEL_NET: names, CIDRs, ^exclude, comma separated
+  std::string port_range;                // RONDEL_PORTS: "first-last" for listeners; empty = kernel's choice
+  std::string tcp_congestion = "auto";   // RONDEL_TCP_CONGESTION: auto, system, or a name
+  std::chrono::microseconds spin{1000};  // RONDEL_SPIN_US: polling before blocking
+  bool encrypt = false;                  // RONDEL_ENCRYPT
 
   // limits
   std::chrono::milliseconds timeout{300'000};  // RONDEL_TIMEOUT_S: each operation (decimals allowed)

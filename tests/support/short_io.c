@@ -6,17 +6,10 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
 enum { kMaxPieces = 64 };
-
-static size_t limit_bytes(void) {
-  const char* text = getenv("SHORT_IO_BYTES");
-  const long bytes = text == NULL ? 0 : strtol(text, NULL, 10);
-  return bytes > 0 ? (size_t)bytes : 1;
-}
 
 static int interrupted(void) {
   static atomic_uint calls;
@@ -27,7 +20,7 @@ static int interrupted(void) {
 
 static struct msghdr shortened(const struct msghdr* message, struct iovec* pieces) {
   struct msghdr copy = *message;
-  size_t room = limit_bytes();
+  size_t room = SHORT_IO_BYTES;
   size_t used = 0;
   for (; used < message->msg_iovlen && used < kMaxPieces && room > 0; ++used) {
     pieces[used] = message->msg_iov[used];

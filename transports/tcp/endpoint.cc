@@ -22,7 +22,8 @@ constexpr std::size_t kMaxSlices = 60;
 constexpr std::chrono::milliseconds kLookEvery{1000};
 // The clock is read once in so many empty turns.
 constexpr int kTurnsPerClockLook = 16;
-constexpr int kTurnsPerYield = 4;
+// Where ranks share cores somebody else can use the time.
+constexpr std::chrono::nanoseconds kSharedCoreSpin = std::chrono::microseconds(25);
 
 }  // namespace
 
@@ -176,6 +177,7 @@ Status TcpEndpoint::post(std::span<const Work> batch, StreamRef /*stream*/) {
     if (!link->wants_to_send() && !link->wants_to_receive()) active_.push_back(link);
     link->post(work);
   }
+  moved_ = true;
   return {};
 }
 
@@ -210,8 +212,7 @@ Result<std::size_t> TcpEndpoint::progress(std::chrono::nanoseconds may_block_for
   if (!failure_.ok()) return failure_;
   if (inbox_->may_hold_something()) RONDEL_TRY(take_arrivals({}));
   const auto started = Deadline::Clock::now();
-  auto last_moved = started;
-  const auto spin = options_.oversubscribed ? policy_.spin / 2 : policy_.spin;
+  const auto spin = options_.oversubscribed ? std::min(policy_.spin, kSharedCoreSpin) : policy_.spin;
   for (int empty_turns = 0;;) {
     const Turn turn = turn_of_links();
     if (turn.finished > 0 || turn.moved)
@@ -219,20 +220,23 @@ Result<std::size_t> TcpEndpoint::progress(std::chrono::nanoseconds may_block_for
     else if (std::any_of(active_.begin(), active_.end(), [](const Link* link) { return link->faulty(); }))
       settle();
     if (!failure_.ok()) return failure_;
-    if (turn.finished > 0) return turn.finished;
+    if (turn.finished > 0) {
+      moved_ = true;
+      return turn.finished;
+    }
     if (may_block_for <= std::chrono::nanoseconds::zero() && !turn.moved) return std::size_t{0};
     if (turn.moved) {
+      moved_ = true;
       empty_turns = 0;
       continue;
     }
-    // Another rank may be waiting for this very core; when none is, yielding costs about as much as one empty
-    // read.
-    if (options_.oversubscribed || empty_turns % kTurnsPerYield == 0) ::sched_yield();
+    // Only where ranks share cores: a yield may give away a whole time slice to whatever else runs.
+    if (options_.oversubscribed) ::sched_yield();
     if (++empty_turns % kTurnsPerClockLook != 0 && !active_.empty()) continue;
     const auto now = Deadline::Clock::now();
-    if (empty_turns == kTurnsPerClockLook) last_moved = now;
+    if (std::exchange(moved_, false)) last_moved_ = now;
     if (now - started >= may_block_for) return std::size_t{0};
-    if (now - last_moved < spin && !active_.empty()) continue;
+    if (now - last_moved_ < spin && !active_.empty()) continue;
     sleep(may_block_for - (now - started));
     if (inbox_->may_hold_something()) RONDEL_TRY(take_arrivals({}));
     empty_turns = 0;

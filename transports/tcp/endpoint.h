@@ -20,7 +20,7 @@
 namespace rondel::tcp {
 
 struct EndpointPolicy {
-  std::chrono::nanoseconds spin{std::chrono::microseconds(50)};  ///< RONDEL_SPIN_US
+  std::chrono::nanoseconds spin{std::chrono::microseconds(1000)};  ///< RONDEL_SPIN_US
   std::chrono::milliseconds silence{10'000};
 };
 
@@ -75,6 +75,10 @@ class TcpEndpoint final : public Endpoint {
   std::vector<Link*> active_;                   // links with works posted, in rank order of posting
   std::vector<Status> dial_outcome_;            // by rank, while connecting
   Deadline::Clock::time_point next_look_{};
+  // Polling goes on for a while after something was posted or moved, over as many calls as that takes; then
+  // it sleeps.
+  bool moved_ = false;
+  Deadline::Clock::time_point last_moved_{};
   Status failure_;
   std::optional<LabelMismatch> mismatch_;
 };
