@@ -81,10 +81,10 @@ Status system_failure(Code code, std::string_view what, int error_number, std::s
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value)
-      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
-  Result(Status status)
-      : state_(std::in_place_index<1>, std::move(status)) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Result(Status status) : state_(std::in_place_index<1>, std::move(status)) {}
 
   bool ok() const { return state_.index() == 0; }
   T& value() & { return std::get<0>(state_); }

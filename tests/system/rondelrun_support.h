@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small things that the system tests of rondelrun share: the helper's path, a folder of the test's own, a
-// fifo that releases a rank. Header only; one thread.
+// fifo that releases a rank. One thread.
 #pragma once
 
 #include <fcntl.h>
@@ -16,7 +16,8 @@
 
 namespace rondel::test {
 
-inline const std::string kHelper = RONDELRUN_HELPER_PATH;
+/// The program that plays a rank.
+extern const std::string kHelper;
 
 class TemporaryFolder {
  public:
