@@ -15,6 +15,7 @@
 
 using Catch::Matchers::Contains;
 using rondel::test::kHelper;
+using rondel::test::kHelperWord;
 using rondel::test::RunningLauncher;
 using rondel::test::TemporaryFolder;
 
@@ -53,7 +54,8 @@ TEST_CASE("8 ranks with 10,000 lines each in odd pieces: each line whole, tagged
 
 TEST_CASE("standard output and error in one pipe do not cut each other's lines") {
   RunningLauncher launcher(
-      {.arguments = {"-np", "4", "sh", "-c", kHelper + " lines 3000 >&2 & " + kHelper + " lines 3000; wait"},
+      {.arguments = {"-np", "4", "sh", "-c",
+                     kHelperWord + " lines 3000 >&2 & " + kHelperWord + " lines 3000; wait"},
        .one_pipe = true});
   CHECK(launcher.wait() == 0);
   std::vector<std::string> out, err;

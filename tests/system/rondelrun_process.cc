@@ -77,6 +77,8 @@ bool holds_within(std::chrono::seconds limit, const Condition& condition) {
 
 void apply(const LaunchSetup& setup) {
   ::close_range(3, ~0U, 0);  // what the test's own parent left open is not part of the picture
+  // Nor what it ignores: under nohup, or in the background of a script, that would be some of these.
+  for (const int number : {SIGINT, SIGQUIT, SIGTERM, SIGHUP}) ::signal(number, SIG_DFL);
   if (setup.ignore_hangup) ::signal(SIGHUP, SIG_IGN);
   if (setup.descriptor_limit > 0) {
     const rlimit limit{static_cast<rlim_t>(setup.descriptor_limit),

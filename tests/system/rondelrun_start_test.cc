@@ -18,6 +18,7 @@
 
 using Catch::Matchers::Contains;
 using rondel::test::kHelper;
+using rondel::test::kHelperWord;
 using rondel::test::RunningLauncher;
 using rondel::test::TemporaryFolder;
 
@@ -102,7 +103,7 @@ TEST_CASE("the standard input can go to another rank or to none") {
 
 TEST_CASE("the job secret is in no argument, environment or output of the launcher") {
   RunningLauncher launcher(
-      {.arguments = {"-np", "1", "-v", "sh", "-c", kHelper + " report; exec " + kHelper + " signals"},
+      {.arguments = {"-np", "1", "-v", "sh", "-c", kHelperWord + " report; exec " + kHelperWord + " signals"},
        .environment = {"RONDEL_LOG=trace"}});
   REQUIRE(launcher.wait_for_output("ready"));
   const std::string report = launcher.output();
@@ -125,7 +126,7 @@ TEST_CASE("the job secret is in no argument, environment or output of the launch
 
 TEST_CASE("the store listens on the loopback address only") {
   RunningLauncher launcher(
-      {.arguments = {"-np", "1", "sh", "-c", "echo store=$RONDEL_STORE; exec " + kHelper + " signals"}});
+      {.arguments = {"-np", "1", "sh", "-c", "echo store=$RONDEL_STORE; exec " + kHelperWord + " signals"}});
   REQUIRE(launcher.wait_for_output("ready"));
   const std::string& text = launcher.output();
   const auto at = text.find("tcp://127.0.0.1:");

@@ -4,5 +4,6 @@
 namespace rondel::test {
 
 const std::string kHelper = RONDELRUN_HELPER_PATH;
+const std::string kHelperWord = "'" + kHelper + "'";
 
 }  // namespace rondel::test

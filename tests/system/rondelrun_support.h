@@ -18,6 +18,8 @@ namespace rondel::test {
 
 /// The program that plays a rank.
 extern const std::string kHelper;
+/// The same as one word of a shell's: its path may hold spaces.
+extern const std::string kHelperWord;
 
 class TemporaryFolder {
  public:
