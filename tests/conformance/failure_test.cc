@@ -214,6 +214,7 @@ void abort_in_the_middle(Member& m, Rank aborter, Verb verb, test::Random& rando
   m.meet();
   if (m.rank() != aborter) {
     (void)m.progress_until(done);
+    m.t.expect(done.done(), "the other side is told");
     if (m.rank() == 1 && done.code() == Code::ok)
       m.t.expect(buffer.bytes() == content, "whole when it says so");
     return m.meet();
@@ -227,7 +228,7 @@ void abort_in_the_middle(Member& m, Rank aborter, Verb verb, test::Random& rando
 
 TEST_CASE("A2: after abort no loaned byte is read or written") {
   const std::uint64_t seed = test::test_seed();
-  for (std::uint64_t round = 0; round < 6; ++round)
+  for (std::uint64_t round = 0; round < 3; ++round)
     for (const Rank aborter : {0, 1})
       for (const Verb verb : {Verb::recv, Verb::recv_reduce})
         CHECK(run_world(2, [&](Member& m) {

@@ -15,9 +15,9 @@ void RankTest::require(bool holds, std::string_view what, Where where) {
 }
 
 void RankTest::note(std::string_view what, Where where) {
-  std::string_view file = where.file_name();
+  std::string_view file = where.file;
   if (const auto slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
-  failures_.push_back(fmt::format("rank {}: {}:{}: {}", rank_, file, where.line(), what));
+  failures_.push_back(fmt::format("rank {}: {}:{}: {}", rank_, file, where.line, what));
 }
 
 void RankTest::stop(std::string_view what, Where where) {
