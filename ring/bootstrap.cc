@@ -8,6 +8,7 @@
 
 #include "lib/auth.h"
 #include "lib/host_identity.h"
+#include "lib/log.h"
 #include "lib/wire.h"
 #include "ring/calibration.h"
 #include "ring/order.h"
@@ -222,6 +223,11 @@ Status Bootstrap::connect() {
   auto cost = measure_cost(*attachment_.data, options_.rank, options_.size, watch_, deadline_);
   RONDEL_TRY(cost);
   attachment_.cost = *cost;
+  log(LogLevel::info,
+      "communicator \"{}\": {} ranks over {}, a hop takes {:.1f} us, a further message {:.1f} us, {:.2f} "
+      "GB/s",
+      options_.name, options_.size, attachment_.transport, cost->hop_seconds * 1e6,
+      cost->message_seconds * 1e6, cost->bytes_per_second / 1e9);
   return {};
 }
 

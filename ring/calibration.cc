@@ -18,7 +18,6 @@ namespace {
 constexpr int kBatches = 2;  // the faster one counts
 constexpr int kRounds = 4;   // of a batch
 constexpr std::uint64_t kSmallBytes = 8;
-constexpr std::uint32_t kBurstMessages = 5;
 constexpr std::uint64_t kLargeBytes = 256 * 1024;
 constexpr std::chrono::milliseconds kSlice{50};
 
@@ -37,7 +36,7 @@ class Calibration {
   Result<Cost> run();
 
  private:
-  Result<double> shift_seconds(std::uint32_t messages, std::uint64_t bytes);
+  Result<double> round_seconds(std::span<const Rank> distances, std::uint64_t bytes);
   Status agree(Cost& cost);
   Status finish(const Schedule& schedule, const Binding& binding);
 
@@ -69,14 +68,16 @@ Status Calibration::finish(const Schedule& schedule, const Binding& binding) {
   }
 }
 
-/// Everybody sends to next and receives from prev: seconds of one round. Rounds are timed together, because a
-/// rank that is late in one round is early in the next.
-Result<double> Calibration::shift_seconds(std::uint32_t messages, std::uint64_t bytes) {
+/// Everybody sends to the ranks at these distances and receives from those as far behind: seconds of one
+/// round. Rounds are timed together, because a rank that is late in one round is early in the next.
+Result<double> Calibration::round_seconds(std::span<const Rank> distances, std::uint64_t bytes) {
   ScheduleBuilder builder(shape_);
   builder.step();
-  for (std::uint32_t i = 0; i < messages; ++i) {
-    builder.send(builder.around(1), {{Place::input, i * bytes, bytes}});
-    builder.recv(builder.around(-1), {{Place::output, kLargeBytes + i * bytes, bytes}});
+  std::uint64_t offset = kLargeBytes;
+  for (const Rank distance : distances) {
+    builder.send(builder.around(distance), {{Place::input, 0, bytes}});
+    builder.recv(builder.around(-distance), {{Place::output, offset, bytes}});
+    offset += bytes;
   }
   const Schedule schedule = builder.finish();
   CollectiveRequest request;
@@ -128,15 +129,20 @@ Result<Cost> Calibration::run() {
   auto registration = endpoint_.register_memory({memory_.data(), memory_.size(), MemoryKind::host});
   RONDEL_TRY(registration);
   registration_ = std::move(registration).value();
-  const auto small = shift_seconds(1, kSmallBytes);
+  const Rank next[] = {1};
+  const std::vector<Rank> several = circulant_skips(shape_.size);
+  const auto small = round_seconds(next, kSmallBytes);
   RONDEL_TRY(small);
-  const auto burst = shift_seconds(kBurstMessages, kSmallBytes);
-  RONDEL_TRY(burst);
-  const auto large = shift_seconds(1, kLargeBytes);
+  const auto fan = round_seconds(several, kSmallBytes);
+  RONDEL_TRY(fan);
+  const auto large = round_seconds(next, kLargeBytes);
   RONDEL_TRY(large);
   Cost cost;
   cost.hop_seconds = std::max(*small, 1e-7);
-  cost.message_seconds = std::max((*burst - *small) / (kBurstMessages - 1), cost.hop_seconds / 50);
+  cost.message_seconds = cost.hop_seconds / 20;
+  if (several.size() > 1)
+    cost.message_seconds =
+        std::max(cost.message_seconds, (*fan - *small) / static_cast<double>(several.size() - 1));
   cost.bytes_per_second = static_cast<double>(kLargeBytes) / std::max(*large - *small, *large / 10);
   RONDEL_TRY(agree(cost));
   return cost;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "lib/log.h"
+
 namespace rondel {
 namespace {
 
@@ -64,6 +66,10 @@ std::shared_ptr<const Plan> Planner::make(const CollectiveRequest& request, bool
   tuning_.choose(shape, request.type, request.op);
   if (shape.algorithm == Algorithm::ring) shape.order = order_;
   plan->schedule = make_schedule(shape);
+  log(LogLevel::debug, "{} by {}: {} steps, {} in flight, segments of {} bytes, {} bytes of scratch{}",
+      describe(request), name_of(shape.algorithm), plan->schedule.steps.size(),
+      plan->schedule.steps_in_flight, shape.segment_bytes, plan->schedule.scratch_bytes,
+      plan->schedule.agrees_first ? ", agrees first" : "");
   plan->pattern = static_cast<std::uint64_t>(shape.kind) << 40 |
                   static_cast<std::uint64_t>(shape.algorithm) << 32 | static_cast<std::uint32_t>(shape.root);
   return plan;
