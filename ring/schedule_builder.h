@@ -15,6 +15,9 @@ namespace rondel {
 
 inline constexpr std::uint64_t kTokenBytes = 8;
 inline constexpr std::uint64_t kScratchAlignment = 64;
+/// Up to here a circulant all-reduce keeps its partial sums in scratch, which saves the agreement; beyond,
+/// memory traffic costs more than a few small messages.
+inline constexpr std::uint64_t kPartialsInScratchBytes = 1024 * 1024;
 
 /// A list of extents under construction; neighbours that touch become one.
 class ExtentList {

@@ -194,7 +194,7 @@ void Circulant::all_reduce() {
   if (builder_.size() > 2) {
     const std::uint64_t kept = static_cast<std::uint64_t>(builder_.size() - skips_.front());
     const std::uint64_t bytes = kept * largest_count(blocks_) * shape_.element_bytes;
-    if (bytes > shape_.scratch_limit_bytes)
+    if (bytes > std::min(shape_.scratch_limit_bytes, kPartialsInScratchBytes))
       builder_.agree();
     else
       room_ = builder_.scratch(bytes);
