@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
