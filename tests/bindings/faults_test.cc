@@ -38,7 +38,7 @@ rondel_status_t sum_until_failure(rondel_comm_t comm) {
 }
 
 void expect_status(RankTest& test, rondel_status_t found, rondel_status_t wanted, std::string_view what,
-                   RankTest::Where where = RankTest::Where::current()) {
+                   Where where = Where::current()) {
   test.expect_equal(std::string(rondel_status_string(found)), std::string(rondel_status_string(wanted)),
                     std::string(what) + " (" + last_error().text + ")", where);
 }

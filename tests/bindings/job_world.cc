@@ -88,7 +88,7 @@ rondel_error_t last_error(rondel_comm_t comm) {
 }
 
 void require_ok(RankTest& test, rondel_status_t status, rondel_comm_t comm, std::string_view what,
-                RankTest::Where where) {
+                Where where) {
   if (status != RONDEL_OK)
     test.stop(fmt::format("{}: {}: {}", what, rondel_status_string(status), last_error(comm).text), where);
 }

@@ -36,7 +36,7 @@ rondel_error_t last_error(rondel_comm_t comm = nullptr);
 /// Notes the code's failure with everything that is known about it; ends the rank's body when `status` is not
 /// RONDEL_OK.
 void require_ok(RankTest& test, rondel_status_t status, rondel_comm_t comm, std::string_view what,
-                RankTest::Where where = RankTest::Where::current());
+                Where where = Where::current());
 
 using CommBody = std::function<void(RankTest&, rondel_comm_t)>;
 
