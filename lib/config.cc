@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <limits>
 
@@ -59,7 +60,7 @@ Status set_seconds(Config& config, const Found& found) {
   const auto seconds = parse_number<double>(found.value);
   if (!seconds || !(*seconds >= 0.001 && *seconds <= kMost))
     return wrong_value(found, "seconds from 0.001 to 100000000, such as 30 or 2.5");
-  config.*Member = std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * 1000.0 + 0.5));
+  config.*Member = std::chrono::milliseconds(std::llround(*seconds * 1000.0));
   return {};
 }
 

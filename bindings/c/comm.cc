@@ -27,7 +27,7 @@ Status after_call(rondel_comm& comm, Status status) noexcept {
     comm.last_failure = status;
     return Status();
   });
-  return kept.ok() ? std::move(status) : kept;
+  return kept.ok() ? status : kept;
 }
 
 std::unique_ptr<rondel_comm> make_handle(std::shared_ptr<JobHold> hold,

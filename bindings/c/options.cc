@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 
 #include "bindings/c/errors.h"
@@ -40,7 +41,7 @@ Status set_seconds(const char* name, double seconds, std::chrono::milliseconds& 
   if (!(seconds >= 0.001 && seconds <= kMost))
     return wrong(fmt::format("{} is {}, expected seconds from 0.001 to 100000000", name, seconds),
                  "use 0 for the default");
-  target = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000.0 + 0.5));
+  target = std::chrono::milliseconds(std::llround(seconds * 1000.0));
   return {};
 }
 

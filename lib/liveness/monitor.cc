@@ -191,7 +191,7 @@ Monitor::Instructions Monitor::goodbye(MemberId member) {
   return out;
 }
 
-Monitor::Instructions Monitor::beat(MemberId member, std::vector<Progress> progress, TimePoint now) {
+Monitor::Instructions Monitor::beat(MemberId member, const std::vector<Progress>& progress, TimePoint now) {
   state_->members[member].heard = now;
   for (const Progress& one : progress) {
     Rank rank = kNoRank;

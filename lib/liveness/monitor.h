@@ -56,7 +56,7 @@ class Monitor {
 
   Instructions joined(MemberId member, Context context, Rank rank, Rank size, std::string host);
   Instructions left(MemberId member, Context context);
-  Instructions beat(MemberId member, std::vector<Progress> progress, TimePoint now);
+  Instructions beat(MemberId member, const std::vector<Progress>& progress, TimePoint now);
   Instructions report(MemberId member, Incident incident);
   Instructions suspect(MemberId member, Context context, Rank peer, std::string evidence, TimePoint now);
   Instructions overdue(MemberId member, Context context, Rank peer, std::uint64_t sequence,
