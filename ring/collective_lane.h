@@ -24,6 +24,8 @@ class CollectiveLane {
   /// The operation stays where it is until it is done.
   void enqueue(Operation& operation) { queue_.push_back(&operation); }
   bool idle() const { return queue_.empty(); }
+  /// How many operations this lane was ever given.
+  std::uint64_t started() const { return begun_ + queue_.size() - (phase_ == Phase::idle ? 0 : 1); }
   /// The operation that runs; only when not idle().
   Operation& current() { return *queue_.front(); }
   Rank waiting_for() const { return collective_.waiting_for(); }

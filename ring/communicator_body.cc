@@ -56,8 +56,13 @@ Status Communicator::Body::check_usable(const CollectiveRequest* wanted) {
   if (!health.alarmed()) return {};
   const Status verdict = health.judge_alarm();
   Failure failure = verdict.failure();
-  if (wanted != nullptr) failure.operation = describe(*wanted);
+  if (wanted != nullptr) failure.operation = describe(*wanted, next_number(wanted->kind));
   return fail_with(Status(verdict.code(), std::move(failure)), nullptr);
+}
+
+/// The number that the next operation will have on its lane.
+std::uint64_t Communicator::Body::next_number(CollectiveKind kind) const {
+  return point_to_point(kind) ? pairs_.started() + 1 : collectives_.started() + 1;
 }
 
 void Communicator::Body::enqueue(Operation& operation) {

@@ -47,6 +47,7 @@ struct Communicator::Body {
  private:
   /// `wanted`: what the caller is about to do, for the error text; may be null.
   Status check_usable(const CollectiveRequest* wanted = nullptr);
+  std::uint64_t next_number(CollectiveKind kind) const;
   void enqueue(Operation& operation);
   Status run_to_end(const Operation& operation, Deadline deadline);
   /// Waits up to `may_block_for` for something to move, then does what can be done.

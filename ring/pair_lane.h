@@ -29,6 +29,8 @@ class PairLane {
 
   void enqueue(Operation& operation);
   bool idle() const { return runs_.empty(); }
+  /// How many operations this lane was ever given.
+  std::uint64_t started() const { return begun_; }
   /// Something waits for a peer to connect, which progress() of the endpoint does not report.
   bool connecting() const { return connecting_; }
   /// The operation whose deadline comes first; only when not idle().

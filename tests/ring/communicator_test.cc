@@ -106,7 +106,8 @@ TEST_CASE("counts that differ by rank, zeros among them") {
 
 TEST_CASE("alltoall with counts that differ by pair; a pair that disagrees is a mismatch") {
   RingWorld world(3);
-  CHECK(world.run([](RankTest& test, Communicator& communicator) {
+  Meeting meeting(3);
+  CHECK(world.run([&](RankTest& test, Communicator& communicator) {
     const auto count = [](Rank from, Rank to) { return static_cast<std::uint64_t>((from * 2 + to) % 4); };
     std::vector<std::uint64_t> sent, received;
     std::vector<std::int32_t> input, output, wanted;
@@ -128,6 +129,7 @@ TEST_CASE("alltoall with counts that differ by pair; a pair that disagrees is a 
     request.receive_counts = received;
     test.require_ok(communicator.run(request), "alltoall");
     test.expect(output == wanted, "alltoall data");
+    test.require(meeting.arrive_and_wait(Deadline::in(std::chrono::seconds(20))), "all have done it");
     if (communicator.rank() == 2) ++received[0];
     output.assign(16, -1);
     request.output = output.data();
