@@ -90,7 +90,7 @@ TEST_CASE("one rank without a launcher: a started operation ends") {
 }
 
 TEST_CASE("one rank on every transport") {
-  for (const char* transport : {"tcp", "loopback"}) {
+  for (const char* transport : {RONDEL_TEST_TRANSPORT, "loopback"}) {
     rondel_options_t options = RONDEL_OPTIONS_INIT;
     options.transport = transport;
     rondel_comm_t comm = nullptr;

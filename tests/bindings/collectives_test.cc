@@ -19,7 +19,7 @@ namespace {
 constexpr Rank kRanks = 3;
 
 std::string run(const CommBody& body, Rank ranks = kRanks) {
-  return all_of(run_job_as_threads(ranks, "tcp", body));
+  return all_of(run_job_as_threads(ranks, RONDEL_TEST_TRANSPORT, body));
 }
 
 std::vector<float> samples(Rank rank, std::size_t count) {

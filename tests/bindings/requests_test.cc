@@ -14,7 +14,7 @@
 namespace rondel::test {
 namespace {
 
-std::string run(Rank ranks, const CommBody& body, const std::string& transport = "tcp") {
+std::string run(Rank ranks, const CommBody& body, const std::string& transport = RONDEL_TEST_TRANSPORT) {
   return all_of(run_job_as_threads(ranks, transport, body));
 }
 
@@ -110,7 +110,7 @@ TEST_CASE("counts arrays are the caller's again when the start returns") {
 }
 
 TEST_CASE("an event loop finishes operations, large and small") {
-  const std::string transport = GENERATE("tcp", "loopback");
+  const std::string transport = GENERATE(RONDEL_TEST_TRANSPORT, "loopback");
   CHECK(run(
             2,
             [](RankTest& test, rondel_comm_t comm) {
