@@ -44,7 +44,7 @@ lint_changed() {
   [ -n "$base" ] && [ "$base" != "$(git rev-parse HEAD 2>/dev/null)" ] || base=HEAD~1
   mapfile -t files < <({ git diff --name-only --diff-filter=d "$base" -- '*.cc' ':!tests' 2>/dev/null || true; } | head -n 8)
   if [ ${#files[@]} -eq 0 ]; then
-    echo "clang-tidy: no changed source file (./check --full looks at all)"
+    echo "clang-tidy: no source of the product changed (./check --full looks at all of them)"
     return 0
   fi
   step "clang-tidy of ${#files[@]} changed files" tidy build "${files[@]}" || true

@@ -4,9 +4,11 @@
 # the tree. Asks nothing, installs only what is missing.
 
 build_packages=(meson ninja-build g++ pkg-config libboost1.81-dev libspdlog-dev libfmt-dev libssl-dev
-  libcli11-dev nlohmann-json3-dev)
-test_packages=(catch2)
+  libcli11-dev nlohmann-json3-dev catch2)
 lint_packages=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)
+
+# The release build in build/: everything that Debian's packages allow, or an error that says what is missing.
+release_options=(-Dtcp=enabled -Dlauncher=enabled -Dbench=enabled -Dexamples=enabled -Dtests=enabled)
 
 stop() {  # stop "what happened" "what to do"
   printf '\n%s: %s\n' "${0##*/}" "$1" >&2
@@ -92,18 +94,27 @@ need_build_tools() {
 # True when FOLDER was configured for the tree at this place, by us or by hand.
 configured_here() {
   [ -f "$1/build.ninja" ] || return 1
-  [ "$(cat "$1/configured-for" 2>/dev/null)" = "$PWD" ] || grep -qF "\"source\": \"$PWD\"" "$1/meson-info/meson-info.json"
+  case "$(cat "$1/configured-for" 2>/dev/null)" in "$PWD"$'\n'*) return 0 ;; esac
+  grep -qF "\"source\": \"$PWD\"" "$1/meson-info/meson-info.json"
 }
 
-# configure_build FOLDER [meson setup options]: configures once; starts afresh when the tree was moved or set-up was cut.
+# configure_build FOLDER [meson setup options]: configures once for these options; starts afresh when the tree was moved or
+# set-up was cut.
 configure_build() {
-  local folder=$1 wipe=()
+  local folder=$1 how=()
   shift
-  ! configured_here "$folder" || return 0
-  [ ! -d "$folder/meson-private" ] || wipe=(--wipe)
-  meson setup "$folder" "${wipe[@]}" "$@" </dev/null && printf '%s' "$PWD" >"$folder/configured-for"
+  local wanted="$PWD"$'\n'"options: $*"
+  if configured_here "$folder"; then
+    [ "$(cat "$folder/configured-for" 2>/dev/null)" != "$wanted" ] || return 0
+    how=(--reconfigure)
+  elif [ -d "$folder/meson-private" ]; then
+    how=(--wipe)
+  fi
+  meson setup "$folder" "${how[@]}" "$@" </dev/null && printf '%s' "$wanted" >"$folder/configured-for"
 }
 
-compile() {  # compile FOLDER
-  ninja -C "$1" -j "$(nproc)" </dev/null
+compile() {  # compile FOLDER [TARGET...]
+  local folder=$1
+  shift
+  ninja -C "$folder" -j "$(nproc)" "$@" </dev/null
 }
