@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <memory>
@@ -95,10 +96,14 @@ std::size_t signal_job(const JobMark& mark, int signal) {
     if (contains(mark.spared, pid)) return;
     // The handle comes first: if the process ends and its number is used again, the signal goes nowhere.
     const UniqueFd handle(signal == 0 ? -1 : static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    const bool forbidden =
+        !handle && (errno == ENOSYS || errno == EPERM);  // an old kernel, a strict container
     const auto facts = facts_of(pid);
     if (!facts || !facts->living() || !is_of_job(pid, *facts, mark)) return;
     ++living;
+    if (signal == 0) return;
     if (handle) ::syscall(SYS_pidfd_send_signal, handle.get(), signal, nullptr, 0);
+    if (forbidden) ::kill(pid, signal);
   });
   return living;
 }

@@ -84,6 +84,9 @@ Result<Secret> Secret::from_bytes(std::span<const std::byte> bytes) {
 
 Result<Secret> Secret::from_descriptor(int fd) {
   const UniqueFd owned(fd);
+  // A rank may start a second program that inherits the same open file. A pipe has no beginning to go back
+  // to.
+  ::lseek(fd, 0, SEEK_SET);
   std::array<std::byte, kHexDigits> text{};
   const auto read = read_secret(fd, text);
   if (!read.ok()) return read.status();

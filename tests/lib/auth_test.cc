@@ -304,6 +304,20 @@ TEST_CASE("a descriptor gives a secret raw or in hexadecimal, in pieces, and is 
   CHECK(::fcntl(ends[0], F_GETFD) == -1);
 }
 
+TEST_CASE("a second program reads the secret again from the file that it inherited") {
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path() + "/secret";
+  const Secret secret = secret_of(9);
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(secret.bytes().data()), Secret::kBytes);
+  const UniqueFd shared(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  for (int program = 0; program < 2; ++program) {
+    const auto read = Secret::from_descriptor(::dup(shared.get()));
+    REQUIRE(read.status().text() == "ok");
+    CHECK(std::equal(read->bytes().begin(), read->bytes().end(), secret.bytes().begin()));
+  }
+}
+
 TEST_CASE("a descriptor that ends early is an error that counts the bytes") {
   for (const std::string& text :
        {std::string(31, 'x'), std::string(32, 'a'), std::string(63, 'f'), std::string()}) {

@@ -122,7 +122,10 @@ Status TcpEndpoint::await_links(std::span<const Rank> neighbours, Deadline deadl
           "see that the rank runs and that no firewall is between the hosts (RONDEL_NET, RONDEL_PORTS)";
       return Status(Code::timed_out, std::move(failure));
     }
-    readiness_.wait(std::min<std::chrono::nanoseconds>(deadline.left(), std::chrono::milliseconds(20)));
+    // Not for the links: one that sends already would keep this thread awake, and the listener's from its
+    // core.
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left());
+    inbox_->wait(std::min(left, std::chrono::milliseconds(20)));
   }
 }
 

@@ -4,11 +4,13 @@
 // wakes it.
 #pragma once
 
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -47,6 +49,12 @@ class Inbox {
 
   /// Driver thread. Whether take_all() would find something; a hint that costs one relaxed load.
   bool may_hold_something() const { return head_.load(std::memory_order_relaxed) != nullptr; }
+
+  /// Driver thread. Waits until something has arrived or the time is over; woken by nothing else.
+  void wait(std::chrono::milliseconds at_most) {
+    pollfd woken{wake_.get(), POLLIN, 0};
+    ::poll(&woken, 1, static_cast<int>(at_most.count()));
+  }
 
   /// Driver thread. Everything that has arrived, oldest first. Taking the whole stack leaves no room for ABA.
   std::vector<Arrival> take_all() {

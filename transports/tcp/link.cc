@@ -34,7 +34,7 @@ std::size_t add_pieces(SliceCursor cursor, std::size_t bytes, std::span<iovec> p
 }  // namespace
 
 Link::Link(Rank peer, UniqueFd socket, std::span<std::byte> stage)
-    : peer_(peer), socket_(std::move(socket)), stage_(stage) {}
+    : peer_(peer), socket_(PrivateFd(std::move(socket))), stage_(stage) {}
 
 void Link::post(const Work& work) {
   if (work.verb != Verb::send) return receives_.push().reset(work);

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/private_fd.h"
 #include "lib/status.h"
-#include "lib/unique_fd.h"
 #include "transports/endpoint.h"
 #include "transports/tcp/frame.h"
 #include "transports/tcp/sink.h"
@@ -82,7 +82,7 @@ class Link {
   void stop(Code code, int error_number, std::string text = {});
 
   const Rank peer_;
-  UniqueFd socket_;
+  PrivateFd socket_;
   std::span<std::byte> stage_;
   WorkQueue<Outgoing> sends_;
   WorkQueue<Sink> receives_;
