@@ -40,7 +40,7 @@ Communicator::Body::Body(std::shared_ptr<Job> shared_job, CommunicatorOptions ow
                attachment.order),
       collectives_(attachment.data.get(), attachment.data_addresses, options.rank, options.size, planner_,
                    health, options.timeout),
-      pairs_(attachment.pairs.get(), attachment.pair_addresses, options.rank, health, options.timeout) {}
+      pairs_(attachment.pairs.get(), attachment.pair_addresses, options.rank, options.timeout) {}
 
 Communicator::Body::~Body() {
   const Status gone(Code::aborted, "the communicator was destroyed");

@@ -11,21 +11,14 @@
 #include <utility>
 #include <vector>
 
-#include "ring/health.h"
 #include "ring/operation.h"
 
 namespace rondel {
 
 class PairLane {
  public:
-  PairLane(Endpoint* endpoint, std::span<const Bytes> addresses, Rank rank, Health& health,
-           std::chrono::nanoseconds timeout)
-      : known_memory(endpoint),
-        endpoint_(endpoint),
-        addresses_(addresses),
-        rank_(rank),
-        health_(health),
-        timeout_(timeout) {}
+  PairLane(Endpoint* endpoint, std::span<const Bytes> addresses, Rank rank, std::chrono::nanoseconds timeout)
+      : known_memory(endpoint), endpoint_(endpoint), addresses_(addresses), rank_(rank), timeout_(timeout) {}
 
   void enqueue(Operation& operation);
   bool idle() const { return runs_.empty(); }
@@ -60,7 +53,6 @@ class PairLane {
   Endpoint* const endpoint_;
   const std::span<const Bytes> addresses_;
   const Rank rank_;
-  Health& health_;
   const std::chrono::nanoseconds timeout_;
   std::vector<Run> runs_;  // in the order of their starts
   std::set<Rank> connected_;

@@ -86,8 +86,7 @@ std::vector<Rank> Planner::peers_of(const Plan& plan) const {
   const Schedule schedule = make_schedule(typical);
   peers.insert(peers.end(), schedule.peers.begin(), schedule.peers.end());
   std::ranges::sort(peers);
-  const auto repeated = std::ranges::unique(peers);
-  peers.erase(repeated.begin(), repeated.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
   return peers;
 }
 

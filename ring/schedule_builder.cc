@@ -168,8 +168,7 @@ Schedule ScheduleBuilder::finish() {
   }
   for (const Move& move : schedule_.moves) schedule_.peers.push_back(move.peer);
   std::ranges::sort(schedule_.peers);
-  const auto repeated = std::ranges::unique(schedule_.peers);
-  schedule_.peers.erase(repeated.begin(), repeated.end());
+  schedule_.peers.erase(std::unique(schedule_.peers.begin(), schedule_.peers.end()), schedule_.peers.end());
   return std::move(schedule_);
 }
 

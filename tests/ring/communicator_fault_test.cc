@@ -68,7 +68,7 @@ CollectiveRequest request_of(Kind kind, std::uint64_t count, ReduceOp op = Reduc
 
 TEST_CASE("different counts are an error on every rank, and no data is written") {
   for (const Rank size : {2, 3, 5})
-    for (const std::uint64_t count : {2, 3000})
+    for (const std::uint64_t count : {2U, 3000U})
       all_fail_with_mismatch(
           size, [&](Rank rank) { return request_of(Kind::all_reduce, rank == size - 1 ? count : count - 1); },
           {fmt::format("of {} float32", count), fmt::format("of {} float32", count - 1),

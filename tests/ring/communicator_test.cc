@@ -27,7 +27,7 @@ TEST_CASE("every collective gives the reference's answer, in and out of place, f
     RingWorld world(size);
     CHECK(world.run([](RankTest& test, Communicator& communicator) {
       for (const Kind kind : kCollectives)
-        for (const std::uint64_t count : {0, 1, 7, 1000})
+        for (const std::uint64_t count : {0U, 1U, 7U, 1000U})
           for (const bool in_place : {false, true}) {
             if (in_place && !has_in_place_form(kind)) continue;
             Trial trial;
@@ -47,7 +47,7 @@ TEST_CASE("every type and operator that go together, small and large") {
     for (std::size_t t = 0; t < kDataTypeCount; ++t)
       for (std::size_t o = 0; o < kReduceOpCount; ++o)
         for (const Kind kind : {Kind::all_reduce, Kind::reduce_scatter, Kind::reduce})
-          for (const std::uint64_t count : {5, 5'000}) {
+          for (const std::uint64_t count : {5U, 5'000U}) {
             Trial trial;
             trial.kind = kind;
             trial.type = static_cast<DataType>(t);
@@ -71,7 +71,7 @@ TEST_CASE("every algorithm that the user may ask for, large enough for many segm
       CHECK(world.run(
                 [](RankTest& test, Communicator& communicator) {
                   for (const Kind kind : kCollectives)
-                    for (const std::uint64_t count : {3, 3'001})
+                    for (const std::uint64_t count : {3U, 3'001U})
                       for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average}) {
                         Trial trial;
                         trial.kind = kind;
@@ -91,7 +91,7 @@ TEST_CASE("counts that differ by rank, zeros among them") {
     RingWorld world(size);
     CHECK(world.run([](RankTest& test, Communicator& communicator) {
       for (const Kind kind : {Kind::reduce_scatter, Kind::all_gather, Kind::gather, Kind::scatter})
-        for (const std::uint64_t scale : {1, 3000})
+        for (const std::uint64_t scale : {1U, 3000U})
           for (const bool in_place : {false, true}) {
             Trial trial;
             trial.kind = kind;
@@ -202,7 +202,7 @@ TEST_CASE("an average of equal 16-bit values is that value, and does not overflo
   for (const Rank size : {3, 4, 5, 7}) {
     RingWorld world(size);
     CHECK(world.run([](RankTest& test, Communicator& communicator) {
-      for (const std::uint64_t count : {1, 20'000}) {
+      for (const std::uint64_t count : {1U, 20'000U}) {
         std::vector<std::uint16_t> data(count, 0x74e2);  // float16 20000
         CollectiveRequest request;
         request.kind = Kind::all_reduce;

@@ -86,7 +86,7 @@ TEST_CASE("averages: weights are right and all ranks get the same bits; division
   int runs = 0;
   for (const Algorithm algorithm : kReducing)
     for (const Rank size : {2, 3, 4, 5, 6, 7, 11, 12, 17})
-      for (const std::uint64_t count : {1, 13, 40}) {
+      for (const std::uint64_t count : {1U, 13U, 40U}) {
         Simulation simulation;
         simulation.shape = shape_of(Kind::all_reduce, algorithm, size, count);
         simulation.shape.averaging = Averaging::weighted;
@@ -109,7 +109,7 @@ TEST_CASE("reduce-scatter and all-gather with equal and with uneven counts") {
   for (const Kind kind : {Kind::reduce_scatter, Kind::all_gather})
     for (const Algorithm algorithm : {Algorithm::ring, Algorithm::circulant, Algorithm::one_shot})
       for (Rank size = 1; size <= 9; ++size)
-        for (const std::uint64_t count : {0, 1, 3, 14}) {
+        for (const std::uint64_t count : {0U, 1U, 3U, 14U}) {
           Shape shape = shape_of(kind, algorithm, size, count);
           hold_for_all_limits(shape, runs);
           shape.counts = uneven(size, 14, kSeed + count + static_cast<std::uint64_t>(size));
@@ -124,7 +124,7 @@ TEST_CASE("rooted collectives, for every root") {
     for (const Algorithm algorithm : {Algorithm::tree, Algorithm::ring, Algorithm::linear})
       for (Rank size = 1; size <= 7; ++size)
         for (Rank root = 0; root < size; ++root)
-          for (const std::uint64_t count : {0, 1, 13}) {
+          for (const std::uint64_t count : {0U, 1U, 13U}) {
             Shape shape = shape_of(kind, algorithm, size, count);
             shape.root = root;
             hold_for_all_limits(shape, runs);
@@ -154,7 +154,7 @@ TEST_CASE("all-to-all with equal and with uneven counts, barrier") {
   int runs = 0;
   for (Rank size = 1; size <= 9; ++size) {
     for (const Algorithm algorithm : {Algorithm::one_shot, Algorithm::linear})
-      for (const std::uint64_t count : {0, 1, 7}) {
+      for (const std::uint64_t count : {0U, 1U, 7U}) {
         Simulation simulation;
         simulation.shape = with(shape_of(Kind::all_to_all, algorithm, size, count), kLimits[0]);
         hold(simulation, runs);
@@ -200,7 +200,7 @@ TEST_CASE("larger sizes, now and then") {
   int runs = 0;
   for (const Rank size : {12, 16, 17, 24, 33})
     for (const Algorithm algorithm : kReducing)
-      for (const std::uint64_t count : {1, 40, 333}) {
+      for (const std::uint64_t count : {1U, 40U, 333U}) {
         Simulation simulation;
         simulation.shape = with(shape_of(Kind::all_reduce, algorithm, size, count), kLimits[0]);
         hold(simulation, runs);

@@ -43,7 +43,7 @@ TEST_CASE("every collective gets an algorithm that can run it, whatever was aske
         std::optional(Algorithm::one_shot), std::optional(Algorithm::recursive_doubling)})
     for (int kind = 0; kind <= static_cast<int>(Kind::recv); ++kind)
       for (const Rank size : {1, 2, 3, 8, 100, 1024})
-        for (const std::uint64_t bytes : {0, 4, 4096, 1 << 20, 1 << 28}) {
+        for (const std::uint64_t bytes : {0U, 4U, 4096U, 1U << 20U, 1U << 28U}) {
           const Tuning tuning(Cost{}, Limits{}, wanted, 0);
           Shape shape = shape_of(static_cast<Kind>(kind), size, bytes);
           chosen(tuning, shape);
