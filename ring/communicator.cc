@@ -185,6 +185,7 @@ Result<std::vector<Rank>> gather_group(Communicator& parent, std::int32_t colour
   }
   std::ranges::sort(members);
   std::vector<Rank> group;
+  group.reserve(members.size());
   for (const auto& member : members) group.push_back(member.second);
   return group;
 }

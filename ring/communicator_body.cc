@@ -145,11 +145,11 @@ Status Communicator::Body::turn(std::chrono::nanoseconds may_block_for) {
 /// A rank that went may have sent all that is needed here; what is under way goes on for a moment, until it
 /// is done or its links are at their end. New operations fail at once.
 Status Communicator::Body::after_alarm(const Result<std::size_t>& finished) {
-  Status verdict = health.judge_alarm();
+  const Status verdict = health.judge_alarm();
   const bool went = verdict.code() == Code::peer_lost || verdict.code() == Code::peer_left;
   if (!drain_until_) drain_until_ = Deadline::in(kDrain);
   if (went && finished.ok() && !drain_until_->passed()) return advance();
-  return fail_with(std::move(verdict), nullptr);
+  return fail_with(verdict, nullptr);
 }
 
 Status Communicator::Body::advance() {
@@ -223,11 +223,11 @@ Status Communicator::Body::fail(const Status& status, const Operation* operation
     if (*endpoint != nullptr && !(*endpoint)->failure().ok()) broken = endpoint->get();
   const std::string what =
       operation == nullptr ? std::string() : describe(operation->request, operation->sequence);
-  Status verdict = health.judge(status, broken, operation == nullptr ? 0 : operation->entered, what);
-  return fail_with(std::move(verdict), operation);
+  const Status verdict = health.judge(status, broken, operation == nullptr ? 0 : operation->entered, what);
+  return fail_with(verdict, operation);
 }
 
-Status Communicator::Body::fail_with(Status verdict, const Operation* operation) {
+Status Communicator::Body::fail_with(const Status& verdict, const Operation* operation) {
   if (health.poisoned()) return health.failure();
   if (operation == nullptr) operation = affected_operation();
   Failure failure = verdict.failure();
@@ -237,7 +237,7 @@ Status Communicator::Body::fail_with(Status verdict, const Operation* operation)
     const auto& endpoint = point_to_point(operation->request.kind) ? attachment.pairs : attachment.data;
     if (endpoint != nullptr) failure.bytes_done = endpoint->bytes_received() - operation->bytes_before;
   }
-  const Status final_failure(verdict.code(), std::move(failure));
+  Status final_failure(verdict.code(), std::move(failure));
   if (attachment.data != nullptr) attachment.data->abort(verdict.code());
   if (attachment.pairs != nullptr) attachment.pairs->abort(verdict.code());
   health.poison(final_failure);

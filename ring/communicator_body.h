@@ -59,7 +59,7 @@ struct Communicator::Body {
   Status check_deadlines();
   Status time_out(const Operation& operation, Rank peer);
   Status fail(const Status& status, const Operation* operation = nullptr);
-  Status fail_with(Status verdict, const Operation* operation);
+  Status fail_with(const Status& verdict, const Operation* operation);
   const Operation* affected_operation();
 
   Planner planner_;

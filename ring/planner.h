@@ -27,7 +27,7 @@ class Planner {
  public:
   /// `order`: round the ring; empty for by number.
   Planner(Rank rank, Rank size, Tuning tuning, std::vector<Rank> order)
-      : rank_(rank), size_(size), tuning_(std::move(tuning)), order_(std::move(order)) {}
+      : rank_(rank), size_(size), tuning_(tuning), order_(std::move(order)) {}
 
   /// The plan for a request that check_request() has passed. Shared, so that it survives being forgotten
   /// here.

@@ -37,7 +37,7 @@ Monitor::Instructions Service::dispatch(MemberId member, ToServer message, TimeP
     return monitor_.joined(member, join->context, join->rank, join->size, std::move(join->host));
   }
   if (const auto* leave = std::get_if<Leave>(&message)) return monitor_.left(member, leave->context);
-  if (auto* beat = std::get_if<Beat>(&message)) return monitor_.beat(member, std::move(beat->progress), now);
+  if (const auto* beat = std::get_if<Beat>(&message)) return monitor_.beat(member, beat->progress, now);
   if (auto* incident = std::get_if<Incident>(&message)) return monitor_.report(member, std::move(*incident));
   if (auto* suspect = std::get_if<Suspect>(&message))
     return monitor_.suspect(member, suspect->context, suspect->peer, std::move(suspect->evidence), now);

@@ -69,7 +69,7 @@ Status Entries::set(std::string_view key, std::span<const std::byte> value) {
 
 Result<std::int64_t> Entries::add(std::string_view key, std::int64_t increment) {
   RONDEL_TRY(check_key(key));
-  const auto sum = add_to_counter(key, find(key), increment);
+  auto sum = add_to_counter(key, find(key), increment);
   if (sum.ok()) values_.insert_or_assign(std::string(key), counter_text(*sum));
   return sum;
 }

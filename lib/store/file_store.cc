@@ -114,7 +114,7 @@ class FileStore final : public Store {
     const std::string name = file_name_of(key);
     const auto old_value = find(name);
     if (!old_value.ok()) return old_value.status();
-    const auto sum = store::add_to_counter(key, old_value->has_value() ? &**old_value : nullptr, increment);
+    auto sum = store::add_to_counter(key, old_value->has_value() ? &**old_value : nullptr, increment);
     if (sum.ok()) RONDEL_TRY(replace(name, store::counter_text(*sum)));
     return sum;
   }

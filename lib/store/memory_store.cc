@@ -20,7 +20,7 @@ class MemoryStoreData {
 
   Result<std::int64_t> add(std::string_view key, std::int64_t increment) {
     const std::lock_guard lock(mutex_);
-    const auto sum = entries_.add(key, increment);
+    auto sum = entries_.add(key, increment);
     changed_.notify_all();
     return sum;
   }

@@ -218,10 +218,8 @@ Result<std::size_t> TcpEndpoint::progress(std::chrono::nanoseconds may_block_for
   const auto spin = options_.oversubscribed ? std::min(policy_.spin, kSharedCoreSpin) : policy_.spin;
   for (int empty_turns = 0;;) {
     const Turn turn = turn_of_links();
-    if (turn.finished > 0 || turn.moved)
-      settle();
-    else if (std::any_of(active_.begin(), active_.end(), [](const Link* link) { return link->faulty(); }))
-      settle();
+    const auto faulty = [](const Link* link) { return link->faulty(); };
+    if (turn.finished > 0 || turn.moved || std::any_of(active_.begin(), active_.end(), faulty)) settle();
     if (!failure_.ok()) return failure_;
     if (turn.finished > 0) {
       moved_ = true;

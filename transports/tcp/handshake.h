@@ -22,7 +22,7 @@ struct EndpointKey {
   std::uint64_t context = 0;
   std::uint16_t channel = 0;
   Rank rank = 0;
-  auto operator<=>(const EndpointKey&) const = default;
+  auto operator<=>(const EndpointKey&) const = default;  // NOLINT(modernize-use-nullptr): wrong about C++20
 };
 
 /// The authenticated payload of a dialler: from whom, to whom.
