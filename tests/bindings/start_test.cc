@@ -131,6 +131,22 @@ TEST_CASE("processes meet at a launcher, or through a directory") {
   CHECK(job.end(std::chrono::seconds(30)) == "");
 }
 
+TEST_CASE("the directory of the start may go while the job runs") {
+  ProcessJob job(
+      2, {.server = Server::rank_0, .environment = {}}, [](RankTest& test, const Voice&, rondel_comm_t comm) {
+        require_ok(test, rondel_barrier(comm), comm, "barrier");
+        const std::string directory =
+            std::string(environment_variable("RONDEL_STORE")).substr(std::strlen("file://"));
+        std::error_code ignored;
+        std::filesystem::remove_all(directory, ignored);
+        expect_sum(test, comm);
+        const auto begin = Deadline::Clock::now();
+        require_ok(test, rondel_finalize(comm), nullptr, "end");
+        test.expect(Deadline::Clock::now() - begin < std::chrono::seconds(2), "the end does not wait for it");
+      });
+  CHECK(job.end(std::chrono::seconds(30)) == "");
+}
+
 TEST_CASE("start, use and end, fifty times in one process, leaving nothing behind") {
   const Server server = GENERATE(Server::launcher, Server::rank_0);
   ProcessJob job(2, {.server = server, .environment = {}},
@@ -312,22 +328,6 @@ TEST_CASE("an id of another secret lets nobody in") {
   id.bytes[10] ^= 1;  // a bit of the secret
   rondel_comm_t comm = nullptr;
   CHECK(rondel_init_unique_id(&id, 1, 2, &options, &comm) == RONDEL_REFUSED);
-}
-
-TEST_CASE("the directory of the start may go while the job runs") {
-  ProcessJob job(
-      2, {.server = Server::rank_0, .environment = {}}, [](RankTest& test, const Voice&, rondel_comm_t comm) {
-        require_ok(test, rondel_barrier(comm), comm, "barrier");
-        const std::string directory =
-            std::string(environment_variable("RONDEL_STORE")).substr(std::strlen("file://"));
-        std::error_code ignored;
-        std::filesystem::remove_all(directory, ignored);
-        expect_sum(test, comm);
-        const auto begin = Deadline::Clock::now();
-        require_ok(test, rondel_finalize(comm), nullptr, "end");
-        test.expect(Deadline::Clock::now() - begin < std::chrono::seconds(2), "the end does not wait for it");
-      });
-  CHECK(job.end(std::chrono::seconds(30)) == "");
 }
 
 }  // namespace rondel::test

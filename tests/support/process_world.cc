@@ -14,6 +14,9 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
+#include <stdexcept>
 #include <system_error>
 
 #include "lib/check.h"
@@ -28,6 +31,15 @@ int wait_readable(int fd, Deadline deadline) {
   do ready = ::poll(&item, 1, deadline.left_ms());
   while (ready < 0 && errno == EINTR);
   return ready;
+}
+
+// A lock that another thread holds at the fork stays held in the child for good.
+void require_one_thread() {
+#ifndef __SANITIZE_THREAD__  // which has a thread of its own, and says itself when there are others
+  const std::filesystem::directory_iterator threads("/proc/self/task");
+  if (std::distance(begin(threads), end(threads)) > 1)
+    throw std::logic_error("ranks can not be forked here: this process has several threads");
+#endif
 }
 
 [[noreturn]] void run_child(Rank rank, Rank ranks, int fd, const ProcessWorld::Body& body) {
@@ -53,6 +65,7 @@ void Voice::say(std::string_view line) const {
 }
 
 ProcessWorld::ProcessWorld(Rank ranks, const Body& body) {
+  require_one_thread();
   for (Rank rank = 0; rank < ranks; ++rank) processes_.push_back(start(rank, ranks, body));
 }
 
