@@ -11,6 +11,7 @@
 #include <fstream>
 #include <limits>
 #include <sstream>
+#include <string_view>
 
 namespace rondel {
 namespace {
@@ -92,6 +93,16 @@ int cgroup_cores(const std::string& membership_path, const std::string& mount) {
   }
   return cores;
 }
+
+// The boot id comes before the namespace in `kernel`.
+bool same_machine(const HostIdentity& one, const HostIdentity& other) {
+  const auto boot_id = [](const HostIdentity& host) {
+    return std::string_view(host.kernel).substr(0, host.kernel.find('/'));
+  };
+  return boot_id(one) == boot_id(other);
+}
+
+int machine_cores() { return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN))); }
 
 HostIdentity this_host() {
   HostIdentity host;

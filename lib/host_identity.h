@@ -17,6 +17,11 @@ struct HostIdentity {
 /// Never fails: what can not be read is left out of the identity.
 HostIdentity this_host();
 
+/// Whether two processes share a machine and thus its cores, be it from different containers.
+bool same_machine(const HostIdentity& one, const HostIdentity& other);
+/// The cores of this machine, whoever may use them.
+int machine_cores();
+
 /// The cores that the process's control groups (versions 1 and 2) allow, quotas rounded up; the largest int
 /// when there is no quota. Paths: /proc/self/cgroup and /sys/fs/cgroup, or a test's.
 int cgroup_cores(const std::string& membership_path, const std::string& mount);

@@ -101,7 +101,9 @@ Surroundings look_around(std::span<const Hello> hellos, Rank rank) {
   const HostIdentity& own = hellos[static_cast<std::size_t>(rank)].host;
   const auto here =
       std::ranges::count_if(hellos, [&own](const Hello& hello) { return hello.host.kernel == own.kernel; });
-  return {here > own.cores, here == std::ssize(hellos)};
+  const auto on_machine =
+      std::ranges::count_if(hellos, [&own](const Hello& hello) { return same_machine(hello.host, own); });
+  return {here > own.cores || on_machine > machine_cores(), here == std::ssize(hellos)};
 }
 
 class Bootstrap {

@@ -104,6 +104,20 @@ case $case_name in
     echo "noticed after $took s"
     eval "kill -9 \$pid3" 2>/dev/null || true
     ;;
+  line-rate) # 1 Gbit/s out of each host: the ring must keep 92 % of it busy with the vector's bytes
+    command -v tc >/dev/null || skip "needs tc (Debian package iproute2)"
+    make_hosts 4
+    for host in 0 1 2 3; do
+      ip netns exec "rh$id$host" tc qdisc add dev "net$host" root tbf rate 1gbit burst 256kb latency 20ms ||
+        skip "no tbf queueing discipline here"
+    done
+    for host in 0 1 2 3; do start_rank $host allreduce -b 64M -e 64M -n 5 -w 1; done
+    expect_success
+    # A ring of four moves 3/2 of the vector out of each host; 125 bytes are a microsecond of the line.
+    share=$(awk '$1 == 67108864 { printf "%.1f", 100 * $1 * 1.5 / $10 / 125 }' "$work/out.0")
+    echo "$share % of the line's rate"
+    awk -v share="$share" 'BEGIN { exit !(share >= 92) }' || fail "$share % of the line's rate, less than 92"
+    ;;
   *) echo "no case $case_name"; exit 2 ;;
 esac
 echo "$case_name: ok"
