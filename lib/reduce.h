@@ -29,8 +29,8 @@ void fold(DataType type, ReduceOp op, void* destination, const void* first, cons
 
 /// destination[i] = op over sources[0][i], sources[1][i], ... in that order, in one pass over memory; 16-bit
 /// types accumulate in float32 and round once. average divides by sources.size() (floats by true division,
-/// integers towards zero). At least one source; `destination` may be exactly one of the sources, other
-/// overlap is not allowed.
+/// integers towards zero), and can not overflow on the way for 16-bit floats. At least one source;
+/// `destination` may be exactly one of the sources, other overlap is not allowed.
 void fold_many(DataType type, ReduceOp op, void* destination, std::span<const void* const> sources,
                std::size_t elements);
 

@@ -31,6 +31,11 @@ struct ReduceKernels {
   Scale scale[kDataTypeCount] = {};
 };
 
+/// The sum under an average of bfloat16 would overflow float32, which reaches no further than it. So each
+/// term is made smaller first, by a factor that changes no bit of the result: the least bfloat16 times it is
+/// the least float32. Enough for 2^16 sources.
+inline constexpr float kBfloat16AverageScale = 0x1p-16F;
+
 /// Fills a table from `Set`, whose static templates fold<type, op>, fold_many<type, op>, divide<type> and
 /// scale<type> are the kernels. `Set` lives in an anonymous namespace, and so everything made from it does.
 template <class Set>

@@ -171,18 +171,22 @@ struct ScalarSet {
                         std::size_t elements) {
     using F = Format<type>;
     constexpr std::size_t kBlock = 256;
+    constexpr bool kScaled = op == ReduceOp::average && type == DataType::bfloat16;
+    const auto term = [](const void* source, std::size_t index) {
+      const auto value = load<F>(static_cast<const std::byte*>(source), index);
+      if constexpr (kScaled) return value * kBfloat16AverageScale;
+      return value;
+    };
     typename F::Value sums[kBlock];
     for (std::size_t begin = 0; begin < elements; begin += kBlock) {
       const std::size_t size = elements - begin < kBlock ? elements - begin : kBlock;
-      for (std::size_t i = 0; i < size; ++i)
-        sums[i] = load<F>(static_cast<const std::byte*>(sources[0]), begin + i);
-      for (std::size_t s = 1; s < count; ++s) {
-        const auto* source = static_cast<const std::byte*>(sources[s]);
+      for (std::size_t i = 0; i < size; ++i) sums[i] = term(sources[0], begin + i);
+      for (std::size_t s = 1; s < count; ++s)
         for (std::size_t i = 0; i < size; ++i)
-          sums[i] = combine<effective_op<type, op>()>(sums[i], load<F>(source, begin + i));
-      }
+          sums[i] = combine<effective_op<type, op>()>(sums[i], term(sources[s], begin + i));
       for (std::size_t i = 0; i < size; ++i) {
-        if constexpr (op == ReduceOp::average) sums[i] = quotient(sums[i], count);
+        if constexpr (kScaled) sums[i] /= static_cast<float>(count) * kBfloat16AverageScale;
+        if constexpr (op == ReduceOp::average && !kScaled) sums[i] = quotient(sums[i], count);
         store<F>(static_cast<std::byte*>(destination), begin + i, sums[i]);
       }
     }

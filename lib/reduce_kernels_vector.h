@@ -30,6 +30,15 @@ constexpr auto lanes_of() {
 template <class Isa, DataType type>
 using Lanes = typename decltype(lanes_of<Isa, type>())::type;
 
+/// Lanes for an average of bfloat16; see kBfloat16AverageScale.
+template <class L>
+struct ScaledLanes : L {
+  using Value = typename L::Value;
+  [[gnu::always_inline]] static Value load(const std::byte* data) {
+    return L::times(L::load(data), kBfloat16AverageScale);
+  }
+};
+
 // destination = function(sources[0], ..., sources[count - 1]) by whole registers, `kUnroll` at a time, and a
 // partial one at the end. All loads of a step come before its stores, so the destination may be one of the
 // sources.
@@ -120,9 +129,11 @@ struct VectorSet {
       return L::template combine<op>(a, b);
     };
     if constexpr (op == ReduceOp::average) {
-      const auto divisor = static_cast<typename L::Scalar>(count);
+      constexpr bool kScaled = type == DataType::bfloat16;
+      using Terms = std::conditional_t<kScaled, ScaledLanes<L>, L>;
+      const auto divisor = static_cast<typename L::Scalar>(count) * (kScaled ? kBfloat16AverageScale : 1);
       const auto average = [divisor](Value a) __attribute__((always_inline)) { return L::over(a, divisor); };
-      run_loop<Isa, L, 4>(destination, sources, count, elements, combine, average);
+      run_loop<Isa, Terms, 4>(destination, sources, count, elements, combine, average);
     } else {
       const auto keep = [](Value a) __attribute__((always_inline)) { return a; };
       run_loop<Isa, L, 4>(destination, sources, count, elements, combine, keep);

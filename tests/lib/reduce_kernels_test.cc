@@ -143,15 +143,17 @@ double step(DataType type, ReduceOp op, double a, double b) {
 Bytes reference_many(DataType type, ReduceOp op, const std::vector<const std::byte*>& sources,
                      std::size_t elements) {
   const std::size_t size = rondel::size_of(type);
+  // No sum under an average of bfloat16 may leave float32: all terms are smaller by a power of two.
+  const double scale = op == ReduceOp::average && type == DataType::bfloat16 ? 0x1p-16 : 1.0;
   Bytes result(elements * size);
   for (std::size_t i = 0; i < elements; ++i) {
     if (rondel::is_floating(type)) {
-      double sum = read_float(type, sources[0] + i * size);
+      double sum = scale * read_float(type, sources[0] + i * size);
       for (std::size_t s = 1; s < sources.size(); ++s)
-        sum = step(type, op, sum, read_float(type, sources[s] + i * size));
+        sum = step(type, op, sum, scale * read_float(type, sources[s] + i * size));
       if (op == ReduceOp::average && type == DataType::float64) sum /= static_cast<double>(sources.size());
       if (op == ReduceOp::average && type != DataType::float64)
-        sum = static_cast<float>(sum) / static_cast<float>(sources.size());
+        sum = static_cast<float>(sum / scale / static_cast<double>(sources.size()));
       write_float(type, result.data() + i * size, sum);
     } else {
       std::int64_t sum = read_integer(type, sources[0] + i * size);

@@ -137,6 +137,15 @@ TEST_CASE("reduce: the average of four float16 of 20000 is 20000, at once and by
   CHECK(mean == column);
 }
 
+TEST_CASE("reduce: the average of the greatest 16-bit numbers is the greatest") {
+  for (const auto& [type, greatest] :
+       {std::pair{DataType::float16, 0x7bff}, std::pair{DataType::bfloat16, 0x7f7f}})
+    for (const std::size_t ranks : Sizes{2, 3, 8}) {
+      const std::vector<std::uint16_t> column(67, static_cast<std::uint16_t>(greatest));
+      CHECK(folded_many(type, ReduceOp::average, std::vector(ranks, column)) == column);
+    }
+}
+
 TEST_CASE("reduce: the average of equal values is that value for any number of ranks") {
   std::mt19937 random(7);
   std::vector<std::uint16_t> values;
