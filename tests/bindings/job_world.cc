@@ -94,10 +94,11 @@ void require_ok(RankTest& test, rondel_status_t status, rondel_comm_t comm, std:
 }
 
 std::vector<std::string> run_job_as_threads(Rank ranks, const std::string& transport, const CommBody& body,
-                                            double timeout_seconds, End end) {
+                                            double timeout_seconds, End end, const std::string& algorithm) {
   rondel_options_t options = RONDEL_OPTIONS_INIT;
   options.address = "127.0.0.1";
   options.transport = transport.empty() ? nullptr : transport.c_str();
+  options.algorithm = algorithm.empty() ? nullptr : algorithm.c_str();
   options.timeout_seconds = timeout_seconds;
   options.start_timeout_seconds = static_cast<double>(kStart.count());
   rondel_unique_id_t id;

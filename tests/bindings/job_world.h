@@ -43,9 +43,10 @@ using CommBody = std::function<void(RankTest&, rondel_comm_t)>;
 enum class End { together, alone };  // rondel_finalize, rondel_destroy
 
 /// Runs `body` on each of `ranks` threads with a communicator of all of them, then ends it. Returns all
-/// failures.
+/// failures. An empty `algorithm` leaves the choice to the library.
 std::vector<std::string> run_job_as_threads(Rank ranks, const std::string& transport, const CommBody& body,
-                                            double timeout_seconds = 20, End end = End::together);
+                                            double timeout_seconds = 20, End end = End::together,
+                                            const std::string& algorithm = "");
 
 enum class Server { rank_0, launcher };
 
