@@ -80,6 +80,20 @@ Incident departure_of(const ContextState& context, Rank peer, Rank reporter) {
                      "let every rank make the same calls before it finishes");
 }
 
+/// The suspicion to believe. A rank that gives up one link closes all of them, and is then suspected by its
+/// other peers, whose word may come before its own: of a rank that suspects another one, its word counts.
+const Suspicion& origin_of(const ContextState& context, const Suspicion& first) {
+  const Suspicion* origin = &first;
+  for (std::size_t steps = 0; steps < context.suspicions.size(); ++steps) {
+    const auto own = std::find_if(context.suspicions.begin(), context.suspicions.end(),
+                                  [origin](const Suspicion& one) { return one.reporter == origin->peer; });
+    if (own == context.suspicions.end() || own->peer == origin->reporter)
+      break;  // two that blame one another
+    origin = &*own;
+  }
+  return *origin;
+}
+
 /// "allreduce" becomes "allreduce #17"; a description that has its number already, or none, is kept.
 std::string numbered(const Lateness& late) {
   if (late.sequence == 0 || late.operation.find('#') != std::string::npos) return late.operation;
@@ -317,11 +331,12 @@ Monitor::Instructions Monitor::tick(TimePoint now) {
     const auto due = std::find_if(context.suspicions.begin(), context.suspicions.end(),
                                   [now](const Suspicion& one) { return one.due <= now; });
     if (due == context.suspicions.end()) continue;
+    const Suspicion& origin = origin_of(context, *due);
     const std::string between =
-        fmt::format("between {} and {}", context.who(due->reporter), context.who(due->peer));
+        fmt::format("between {} and {}", context.who(origin.reporter), context.who(origin.peer));
     State::decide(context,
-                  incident_of(context, Code::peer_lost, due->peer,
-                              fmt::format("the connection {} broke: {}", between, due->evidence),
+                  incident_of(context, Code::peer_lost, origin.peer,
+                              fmt::format("the connection {} broke: {}", between, origin.evidence),
                               "look at the network between the two"),
                   out);
   }

@@ -10,7 +10,7 @@
 //  - report (mismatch, abort, own failure): becomes the incident as it stands
 //  - suspect (a link to `peer` broke): peer dead -> its death; peer left -> peer_left; else after
 //  kVerdictGrace the
-//    broken link itself
+//    broken link itself; when `peer` has suspected somebody in turn, the link that it reported
 //  - overdue (a deadline passed while waiting for `peer` in operation `sequence`, counted from 1): polls all
 //  ranks of
 //    the context; after kPollGrace blames, in this order: a rank that does not answer; one that never joined;

@@ -158,6 +158,27 @@ TEST_CASE("a suspected rank that leaves within the grace, or had left, is told a
   }
 }
 
+TEST_CASE("a suspect that suspects another one is not blamed for the links that it then closed") {
+  World world(4);
+  // Rank 2 is silent. Rank 0 gives it up and closes its links, which rank 1 tells first and rank 3 later.
+  CHECK(world.monitor.suspect(World::member(1), kWorld, 0, "it closed the connection", at(0)).empty());
+  CHECK(world.monitor.suspect(World::member(0), kWorld, 2, "no answer", at(1)).empty());
+  CHECK(world.monitor.suspect(World::member(3), kWorld, 0, "it closed the connection", at(2)).empty());
+  const Incident incident = incident_in(world.monitor.tick(at(300)));
+  CHECK(incident.guilty == 2);
+  CHECK(incident.cause == "the connection between rank 0 (host h0) and rank 2 (host h2) broke: no answer");
+}
+
+TEST_CASE("of two ranks that suspect one another the one that is suspected first is blamed") {
+  World world(3);
+  CHECK(world.monitor.suspect(World::member(2), kWorld, 0, "it closed the connection", at(0)).empty());
+  CHECK(world.monitor.suspect(World::member(0), kWorld, 1, "reset", at(1)).empty());
+  CHECK(world.monitor.suspect(World::member(1), kWorld, 0, "reset", at(2)).empty());
+  const Incident incident = incident_in(world.monitor.tick(at(300)));
+  CHECK(incident.guilty == 1);
+  CHECK(incident.cause == "the connection between rank 0 (host h0) and rank 1 (host h1) broke: reset");
+}
+
 TEST_CASE("a suspect's own report within the grace is the incident") {
   World world(3);
   CHECK(world.monitor.suspect(World::member(0), kWorld, 2, "reset", at(0)).empty());
