@@ -22,8 +22,6 @@ constexpr std::size_t kMaxSlices = 60;
 constexpr std::chrono::milliseconds kLookEvery{1000};
 // The clock is read once in so many empty turns.
 constexpr int kTurnsPerClockLook = 16;
-// Where ranks share cores somebody else can use the time.
-constexpr std::chrono::nanoseconds kSharedCoreSpin = std::chrono::microseconds(25);
 
 }  // namespace
 
@@ -33,6 +31,9 @@ TcpEndpoint::TcpEndpoint(std::shared_ptr<Listener> listener, std::vector<Interfa
       interfaces_(std::move(interfaces)),
       options_(std::move(options)),
       policy_(policy),
+      // Where ranks outnumber cores somebody else can use the time.
+      spin_(options_.oversubscribed ? std::min<SpinBudget::Time>(policy.spin, SpinBudget::kLeast)
+                                    : policy.spin),
       readiness_(std::move(readiness)),
       inbox_(std::make_shared<Inbox>()),
       stage_(kStageBytes),
@@ -215,12 +216,12 @@ Result<std::size_t> TcpEndpoint::progress(std::chrono::nanoseconds may_block_for
   if (!failure_.ok()) return failure_;
   if (inbox_->may_hold_something()) RONDEL_TRY(take_arrivals({}));
   const auto started = Deadline::Clock::now();
-  const auto spin = options_.oversubscribed ? std::min(policy_.spin, kSharedCoreSpin) : policy_.spin;
   for (int empty_turns = 0;;) {
     const Turn turn = turn_of_links();
     const auto faulty = [](const Link* link) { return link->faulty(); };
     if (turn.finished > 0 || turn.moved || std::any_of(active_.begin(), active_.end(), faulty)) settle();
     if (!failure_.ok()) return failure_;
+    if (turn.moved || turn.finished > 0) end_of_wait();
     if (turn.finished > 0) {
       moved_ = true;
       return turn.finished;
@@ -237,11 +238,22 @@ Result<std::size_t> TcpEndpoint::progress(std::chrono::nanoseconds may_block_for
     const auto now = Deadline::Clock::now();
     if (std::exchange(moved_, false)) last_moved_ = now;
     if (now - started >= may_block_for) return std::size_t{0};
-    if (now - last_moved_ < spin && !active_.empty()) continue;
+    wait_ = now - last_moved_ < spin_.least() ? Wait::none
+            : wait_ == Wait::slept            ? Wait::slept
+                                              : Wait::polled;
+    if (now - last_moved_ < spin_.now() && !active_.empty()) continue;
+    if (!active_.empty()) wait_ = Wait::slept;
     sleep(may_block_for - (now - started));
     if (inbox_->may_hold_something()) RONDEL_TRY(take_arrivals({}));
     empty_turns = 0;
   }
+}
+
+// Something moves again: what that says about polling.
+void TcpEndpoint::end_of_wait() {
+  if (wait_ == Wait::slept) spin_.ended_sleeping(Deadline::Clock::now() - last_moved_);
+  if (wait_ == Wait::polled) spin_.ended_polling();
+  wait_ = Wait::none;
 }
 
 void TcpEndpoint::watch_links() {

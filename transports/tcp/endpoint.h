@@ -15,6 +15,7 @@
 #include "transports/tcp/listener.h"
 #include "transports/tcp/reach.h"
 #include "transports/tcp/readiness.h"
+#include "transports/tcp/spin_budget.h"
 #include "transports/transport.h"
 
 namespace rondel::tcp {
@@ -57,6 +58,7 @@ class TcpEndpoint final : public Endpoint {
   Status take_arrivals(std::span<const Rank> awaited);
   Turn turn_of_links();
   void settle();
+  void end_of_wait();
   void watch_links();
   void sleep(std::chrono::nanoseconds at_most);
   void look_for_silence();
@@ -67,6 +69,7 @@ class TcpEndpoint final : public Endpoint {
   const std::vector<Interface> interfaces_;
   const EndpointOptions options_;
   const EndpointPolicy policy_;
+  SpinBudget spin_;
   Capabilities capabilities_;
   Readiness readiness_;
   std::shared_ptr<Inbox> inbox_;
@@ -79,6 +82,8 @@ class TcpEndpoint final : public Endpoint {
   // it sleeps.
   bool moved_ = false;
   Deadline::Clock::time_point last_moved_{};
+  enum class Wait { none, polled, slept };  // none: shorter than says anything
+  Wait wait_ = Wait::none;
   Status failure_;
   std::optional<LabelMismatch> mismatch_;
 };
