@@ -205,10 +205,10 @@ void Job::suspend() {
 void Job::take_endings() {
   const auto endings = agent_->collect();
   if (endings.empty()) return collect_orphans(mark_);
-  const bool failed_before = supervisor_.first_failed().has_value();
-  supervisor_.ranks_ended(endings, Clock::now());
+  const bool known_before = supervisor_.cause_is_known();
+  supervisor_.ranks_ended(endings, Clock::now(), store_->first_fallen_rank());
   const auto first = supervisor_.first_failed();
-  if (failed_before || !first || supervisor_.all_ended()) return;
+  if (known_before || !supervisor_.cause_is_known() || supervisor_.all_ended()) return;
   relay_.say(fmt::format("rank {}: {}; stopping the others", *first,
                          ending_text(supervisor_.records()[static_cast<std::size_t>(*first)])));
 }

@@ -5,13 +5,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 namespace rondel {
 
 Supervisor::Supervisor(Rank ranks, std::chrono::milliseconds grace, Time start)
     : records_(static_cast<std::size_t>(ranks)), grace_(grace), start_(start), running_(ranks) {}
 
-void Supervisor::ranks_ended(std::span<const RankEnding> together, Time now) {
+void Supervisor::ranks_ended(std::span<const RankEnding> together, Time now,
+                             std::optional<Rank> first_fallen) {
   const bool stopping = kill_at_.has_value();
   const RankEnding* first = nullptr;
   for (const RankEnding& each : together) {
@@ -28,10 +30,25 @@ void Supervisor::ranks_ended(std::span<const RankEnding> together, Time now) {
         (crashed == first_crashed && each.rank < first->rank))
       first = &each;
   }
-  if (first == nullptr || stopping) return;
-  first_failed_ = first->rank;
-  decide(first->ending.exit_code());
-  stop(now);
+  if (first != nullptr && !stopping) {
+    first_failed_ = first->rank;
+    decide(first->ending.exit_code());
+    stop(now);
+    accused_ = first_fallen;
+  }
+  hear_accused(now);
+}
+
+void Supervisor::hear_accused(Time now) {
+  if (!accused_ || !records_[static_cast<std::size_t>(*accused_)].ending) return;
+  const Rank rank = *std::exchange(accused_, std::nullopt);
+  Record& record = records_[static_cast<std::size_t>(rank)];
+  const int signal = record.ending->signal;
+  const bool ours = record.stopped && (signal == SIGTERM || (signal == SIGKILL && now >= *kill_at_));
+  if (record.ending->ok() || ours) return;
+  record.stopped = false;
+  first_failed_ = rank;
+  exit_code_ = record.ending->exit_code();
 }
 
 void Supervisor::signalled(int signal, Time now) {

@@ -32,8 +32,10 @@ class Supervisor {
 
   Supervisor(Rank ranks, std::chrono::milliseconds grace, Time start);
 
-  /// Ranks that were found ended at the same moment, in any order.
-  void ranks_ended(std::span<const RankEnding> together, Time now);
+  /// Ranks that were found ended at the same moment, in any order. `first_fallen`: the rank whose connection
+  /// to the job broke first, when one has. Others fail of its loss and may end sooner than a large process
+  /// does; so when it then turns out to have failed by itself, it is the first failure.
+  void ranks_ended(std::span<const RankEnding> together, Time now, std::optional<Rank> first_fallen = {});
   /// SIGINT, SIGTERM, SIGHUP or SIGQUIT came for the launcher: stop; when it comes again: kill now.
   void signalled(int signal, Time now);
   void timed_out(Time now);
@@ -54,11 +56,14 @@ class Supervisor {
   int exit_code() const;
   /// The rank that failed before anything was stopped.
   std::optional<Rank> first_failed() const { return first_failed_; }
+  /// first_failed() will not change any more.
+  bool cause_is_known() const { return first_failed_ && !accused_; }
   std::span<const Record> records() const { return records_; }
 
  private:
   void stop(Time now);
   void decide(int exit_code);
+  void hear_accused(Time now);
 
   std::vector<Record> records_;
   std::chrono::milliseconds grace_;
@@ -68,6 +73,7 @@ class Supervisor {
   bool asked_to_stop_ = false;   // by a signal
   std::optional<int> exit_code_;
   std::optional<Rank> first_failed_;
+  std::optional<Rank> accused_;  // fell before first_failed_ failed, and has not ended yet
 };
 
 }  // namespace rondel

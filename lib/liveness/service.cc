@@ -25,6 +25,10 @@ Result<std::vector<Outgoing>> Service::take(MemberId member, std::span<const std
 }
 
 std::vector<Outgoing> Service::gone(MemberId member, const std::string& why) {
+  if (const auto found = present_.find(member); found != present_.end()) {
+    if (!first_fallen_) first_fallen_ = found->second;
+    present_.erase(found);
+  }
   return written(monitor_.disconnected(member, why));
 }
 
@@ -33,10 +37,16 @@ std::vector<Outgoing> Service::tick(TimePoint now) { return written(monitor_.tic
 Monitor::Instructions Service::dispatch(MemberId member, ToServer message, TimePoint now) {
   if (auto* join = std::get_if<Join>(&message)) {
     if (!first_) first_ = join->context;
-    if (*first_ == join->context) arrived_.insert(join->rank);
+    if (*first_ == join->context) {
+      arrived_.insert(join->rank);
+      present_[member] = join->rank;
+    }
     return monitor_.joined(member, join->context, join->rank, join->size, std::move(join->host));
   }
-  if (const auto* leave = std::get_if<Leave>(&message)) return monitor_.left(member, leave->context);
+  if (const auto* leave = std::get_if<Leave>(&message)) {
+    if (leave->context == first_) present_.erase(member);
+    return monitor_.left(member, leave->context);
+  }
   if (const auto* beat = std::get_if<Beat>(&message)) return monitor_.beat(member, beat->progress, now);
   if (auto* incident = std::get_if<Incident>(&message)) return monitor_.report(member, std::move(*incident));
   if (auto* suspect = std::get_if<Suspect>(&message))
@@ -44,6 +54,7 @@ Monitor::Instructions Service::dispatch(MemberId member, ToServer message, TimeP
   if (auto* late = std::get_if<Overdue>(&message))
     return monitor_.overdue(member, late->context, late->peer, late->sequence, std::move(late->operation),
                             now);
+  present_.erase(member);
   return monitor_.goodbye(member);
 }
 

@@ -3,6 +3,7 @@
 // come out. Decodes for the Monitor and keeps count of who has arrived. One thread.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -29,6 +30,8 @@ class Service {
 
   /// Ranks that have ever joined the job's first communicator.
   const std::set<Rank>& arrived() const { return arrived_; }
+  /// Of these, the first that went without a goodbye: what others fail of after that, it has caused.
+  std::optional<Rank> first_fallen() const { return first_fallen_; }
 
  private:
   Monitor::Instructions dispatch(MemberId member, ToServer message, TimePoint now);
@@ -36,6 +39,8 @@ class Service {
   Monitor monitor_;
   std::optional<Context> first_;
   std::set<Rank> arrived_;
+  std::map<MemberId, Rank> present_;  // of the first communicator, until they leave or say goodbye
+  std::optional<Rank> first_fallen_;
 };
 
 }  // namespace rondel::liveness

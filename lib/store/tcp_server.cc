@@ -90,7 +90,7 @@ struct TcpServer::Body {
   void drop(ConnectionId id, const Status& why);
   void expire_strangers(Clock::time_point now);
   int milliseconds_to_next(Clock::time_point now);
-  void note_arrivals();
+  void note_attendance();
 
   const TcpServerOptions options;
   const Secret secret;
@@ -100,8 +100,9 @@ struct TcpServer::Body {
   UniqueFd epoll, wake;
   std::atomic<bool> stopping{false};  // release in the destructor, acquire in serve()
   std::thread thread;
-  std::mutex arrived_mutex;
+  std::mutex attendance_mutex;
   std::vector<Rank> arrived;
+  std::optional<Rank> first_fallen;
 
   // The server's thread only.
   Connections connections;
@@ -160,8 +161,13 @@ std::string TcpServer::address() const {
 }
 
 std::vector<Rank> TcpServer::arrived_ranks() const {
-  const std::lock_guard lock(body_->arrived_mutex);
+  const std::lock_guard lock(body_->attendance_mutex);
   return body_->arrived;
+}
+
+std::optional<Rank> TcpServer::first_fallen_rank() const {
+  const std::lock_guard lock(body_->attendance_mutex);
+  return body_->first_fallen;
 }
 
 void TcpServer::Body::serve() {
@@ -174,7 +180,7 @@ void TcpServer::Body::serve() {
     deliver(liveness.tick(now));
     expire_strangers(now);
     if (accept_paused && now >= accept_again) accept_all();
-    note_arrivals();
+    note_attendance();
   }
 }
 
@@ -308,10 +314,12 @@ int TcpServer::Body::milliseconds_to_next(Clock::time_point now) {
   return Deadline::at(next).left_ms();
 }
 
-void TcpServer::Body::note_arrivals() {
-  if (liveness.arrived().size() == arrived.size()) return;  // only this thread writes it
-  const std::lock_guard lock(arrived_mutex);
+void TcpServer::Body::note_attendance() {
+  // Only this thread writes them.
+  if (liveness.arrived().size() == arrived.size() && liveness.first_fallen() == first_fallen) return;
+  const std::lock_guard lock(attendance_mutex);
   arrived.assign(liveness.arrived().begin(), liveness.arrived().end());
+  first_fallen = liveness.first_fallen();
 }
 
 }  // namespace rondel

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ class TcpServer {
   std::string address() const;
   /// Ranks that have ever joined the job's first communicator (its world), ascending; any thread.
   std::vector<Rank> arrived_ranks() const;
+  /// The first of them that went without a goodbye; any thread.
+  std::optional<Rank> first_fallen_rank() const;
 
  private:
   TcpServer();

@@ -75,6 +75,32 @@ TEST_CASE("of failures seen together a crash comes first, then the lowest rank")
   CHECK(codes.supervisor.exit_code() == 5);
 }
 
+TEST_CASE("who fell first is the cause, though others that met its loss end sooner") {
+  World world(4);
+  world.supervisor.ranks_ended(std::vector<RankEnding>{{0, exited(1)}}, kStart + seconds(1), 2);
+  CHECK(world.due(seconds(1)) == SIGTERM);
+  CHECK_FALSE(world.supervisor.cause_is_known());
+  world.end({{1, exited(1)}}, milliseconds(1100));
+  world.end({{2, exited(3)}}, milliseconds(1200));
+  CHECK(world.supervisor.cause_is_known());
+  CHECK(world.supervisor.first_failed() == 2);
+  CHECK_FALSE(world.supervisor.records()[2].stopped);
+  CHECK(world.supervisor.exit_code() == 3);
+  world.end({{3, exited(9)}}, milliseconds(1300));
+  CHECK(world.supervisor.exit_code() == 3);
+}
+
+TEST_CASE("who fell first but ends well, or only when stopped, is no failure") {
+  for (const Ending ending : {exited(0), killed(SIGTERM)}) {
+    World world(2);
+    world.supervisor.ranks_ended(std::vector<RankEnding>{{0, exited(5)}}, kStart + seconds(1), 1);
+    world.end({{1, ending}}, seconds(2));
+    CHECK(world.supervisor.cause_is_known());
+    CHECK(world.supervisor.first_failed() == 0);
+    CHECK(world.supervisor.exit_code() == 5);
+  }
+}
+
 TEST_CASE("a signal stops the job, a second one kills it at once") {
   World world(2);
   world.supervisor.signalled(SIGINT, kStart + seconds(1));
