@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "bench/environment.h"
@@ -88,6 +89,9 @@ Result<ReportFile> ReportFile::create(const std::string& path) {
     std::string name = i == 0 ? path : fmt::format("{}.{}", path, i);
     UniqueFd file(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (file) return ReportFile(std::move(name), std::move(file));
+    if (errno == EEXIST && i == 0 && !std::filesystem::is_regular_file(path))
+      return Status(Code::invalid_argument, fmt::format("{} is there already, and is no file", path),
+                    "give -J a file that can be made");
     if (errno != EEXIST)
       return system_failure(Code::io_error, fmt::format("create {}", name), errno,
                             "give -J a file that can be made");

@@ -33,6 +33,7 @@ Result<SignalSource> SignalSource::create() {
     if (!ignored(signal)) ::sigaddset(&taken, signal);
   sigset_t blocked = taken;
   ::sigaddset(&blocked, SIGPIPE);  // a write tells of a closed pipe by its result
+  ::sigaddset(&blocked, SIGXFSZ);  // and of a file that has become too large
   if (::pthread_sigmask(SIG_BLOCK, &blocked, &original) != 0)
     return system_failure(Code::internal, "pthread_sigmask", errno);
   UniqueFd fd(::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));

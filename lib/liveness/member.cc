@@ -18,6 +18,7 @@
 #include "lib/frame.h"
 #include "lib/liveness/messages.h"
 #include "lib/private_fd.h"
+#include "lib/service_thread.h"
 #include "lib/store/dial.h"
 #include "lib/store/socket.h"
 #include "lib/wire.h"
@@ -97,7 +98,9 @@ Result<std::unique_ptr<Member>> Member::connect(const std::string& address, cons
   Body& body = *member->body_;
   body.wake = UniqueFd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!body.wake) return system_failure(Code::out_of_resources, "making an eventfd", errno);
-  body.thread = std::thread([&body] { body.run(); });
+  auto thread = start_service("watching the other ranks", [&body] { body.run(); });
+  RONDEL_TRY(thread);
+  body.thread = *std::move(thread);
   return member;
 }
 

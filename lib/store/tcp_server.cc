@@ -21,6 +21,7 @@
 #include "lib/liveness/service.h"
 #include "lib/log.h"
 #include "lib/private_fd.h"
+#include "lib/service_thread.h"
 #include "lib/store/server_connection.h"
 #include "lib/store/socket.h"
 #include "lib/store/store_service.h"
@@ -141,7 +142,9 @@ Result<std::unique_ptr<TcpServer>> TcpServer::start(const TcpServerOptions& opti
     if (::epoll_ctl(body.epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0)
       return system_failure(Code::out_of_resources, "watching the server's sockets", errno);
   }
-  body.thread = std::thread([&body] { body.serve(); });
+  auto thread = start_service("the job's server", [&body] { body.serve(); });
+  RONDEL_TRY(thread);
+  body.thread = *std::move(thread);
   return server;
 }
 

@@ -37,6 +37,12 @@ std::string text_of(const std::string& path) {
   return text.str();
 }
 
+TEST_CASE("a device is no place for a report, and gets no file beside it") {
+  const auto made = ReportFile::create("/dev/null");
+  CHECK(made.code() == Code::invalid_argument);
+  CHECK(::access("/dev/null.1", F_OK) != 0);
+}
+
 TEST_CASE("an existing file is never overwritten") {
   const Folder folder;
   const std::string path = folder.file("out.json");

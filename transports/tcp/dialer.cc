@@ -66,8 +66,11 @@ void Dialer::try_next() {
     error_code ignored;
     if (!error && self->socket_.get() == socket) self->socket_->close(ignored);
   });
-  socket_->async_connect(to_asio(order_.candidates[next_]),
-                         [self = shared_from_this()](error_code error) { self->connected(error); });
+  const auto target = to_asio(order_.candidates[next_]);
+  error_code not_open;  // then the connect says so
+  socket_->open(target.protocol(), not_open);
+  if (!not_open) close_on_exec(socket_->native_handle());
+  socket_->async_connect(target, [self = shared_from_this()](error_code error) { self->connected(error); });
 }
 
 void Dialer::connected(error_code error) {

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "lib/log.h"
+#include "lib/service_thread.h"
 
 namespace rondel::tcp {
 
@@ -26,6 +27,9 @@ namespace {
 
 constexpr std::size_t kMaxGreetings = 512;  // strangers at one time; beyond it the oldest goes
 constexpr int kBacklog = 1024;
+
+// Whether the n-th of its kind is worth a warning: a power of two.
+bool round(std::uint64_t n) { return (n & (n - 1)) == 0; }
 
 }  // namespace
 
@@ -41,15 +45,16 @@ struct Listener::Body {
   ListenerOptions options;
   std::vector<SocketAddress> sockets;
   std::vector<std::unique_ptr<tcp::acceptor>> acceptors;
-  asio::steady_timer breather{io};
   std::map<EndpointKey, Expected> expected;  // listener thread only
   std::deque<std::weak_ptr<Greeting>> greetings;
   std::uint64_t strangers = 0;
+  std::uint64_t pauses = 0;
   std::thread thread;
 
   Status listen_on(const IpAddress& ip);
   void accept_next(tcp::acceptor& acceptor);
   void accepted(tcp::acceptor& acceptor, error_code error, Greeting::Socket socket);
+  void pause(tcp::acceptor& acceptor, error_code why);
   void greet(Greeting::Socket socket);
   Status judge(std::span<const std::byte> payload, LinkHello& hello) const;
   void welcome(const LinkHello& hello, Greeting::Socket socket);
@@ -63,6 +68,7 @@ Status Listener::Body::listen_on(const IpAddress& ip) {
   for (std::uint32_t port = options.first_port; port <= options.last_port; ++port) {
     const tcp::endpoint endpoint(address, static_cast<std::uint16_t>(port));
     acceptor->open(endpoint.protocol(), error);
+    if (!error) close_on_exec(acceptor->native_handle());
     if (!error && ip.is_v6()) acceptor->set_option(asio::ip::v6_only(true), error);
     if (!error && port != 0) acceptor->set_option(tcp::acceptor::reuse_address(true), error);
     if (!error) acceptor->bind(endpoint, error);
@@ -93,12 +99,20 @@ void Listener::Body::accept_next(tcp::acceptor& acceptor) {
 
 void Listener::Body::accepted(tcp::acceptor& acceptor, error_code error, Greeting::Socket socket) {
   if (error == asio::error::operation_aborted) return;
+  if (error == asio::error::no_descriptors || error == asio::error::no_memory ||
+      error == boost::system::errc::too_many_files_open_in_system)
+    return pause(acceptor, error);
+  accept_next(acceptor);  // first: memory may run out while this one is greeted
   if (!error) greet(std::move(socket));
-  if (error != asio::error::no_descriptors && error != asio::error::no_memory) return accept_next(acceptor);
-  log(LogLevel::warn, "can not accept a connection: {}; raise the limit on open files (ulimit -n)",
-      error.message());
-  breather.expires_after(std::chrono::milliseconds(100));
-  breather.async_wait([this, &acceptor](error_code stopped) {
+}
+
+void Listener::Body::pause(tcp::acceptor& acceptor, error_code why) {
+  ++pauses;
+  log(round(pauses) ? LogLevel::warn : LogLevel::debug,
+      "can not accept a connection: {}; raise the limit on open files (ulimit -n) ({} times so far)",
+      why.message(), pauses);
+  const auto breather = std::make_shared<asio::steady_timer>(io, std::chrono::milliseconds(100));
+  breather->async_wait([this, &acceptor, breather](error_code stopped) {
     if (!stopped) accept_next(acceptor);
   });
 }
@@ -107,6 +121,7 @@ void Listener::Body::greet(Greeting::Socket socket) {
   error_code ignored;
   const std::string from = fmt::format("{}:{}", socket.remote_endpoint(ignored).address().to_string(ignored),
                                        socket.remote_endpoint(ignored).port());
+  close_on_exec(socket.native_handle());
   apply(options.policy, socket.native_handle());
   const auto hello = std::make_shared<LinkHello>();
   auto handshake = Handshake::responder(
@@ -154,9 +169,8 @@ void Listener::Body::welcome(const LinkHello& hello, Greeting::Socket socket) {
 // One line for a stranger, and not one for each of thousands.
 void Listener::Body::turn_away(const std::string& from, const Status& why) {
   ++strangers;
-  const bool round = (strangers & (strangers - 1)) == 0;
-  log(round ? LogLevel::warn : LogLevel::debug, "closed a connection from {}: {} ({} so far)", from,
-      why.text(), strangers);
+  log(round(strangers) ? LogLevel::warn : LogLevel::debug, "closed a connection from {}: {} ({} so far)",
+      from, why.text(), strangers);
 }
 
 Listener::Listener() : body_(std::make_unique<Body>()) {}
@@ -168,9 +182,11 @@ Result<std::shared_ptr<Listener>> Listener::start(ListenerOptions options, const
   body.secret = secret;
   for (const IpAddress& ip : body.options.addresses) RONDEL_TRY(body.listen_on(ip));
   for (const auto& acceptor : body.acceptors) body.accept_next(*acceptor);
-  body.thread = std::thread([&body] { body.io.run(); });
+  auto thread = start_service("the TCP listener", [&body] { body.io.run(); });
+  RONDEL_TRY(thread);
+  body.thread = *std::move(thread);
   return listener;
-} catch (const boost::system::system_error& error) {  // Asio's own descriptors, or the thread
+} catch (const boost::system::system_error& error) {  // Asio's own descriptors
   return Status(Code::out_of_resources, fmt::format("can not start the TCP listener: {}", error.what()),
                 "raise the limit on open files (ulimit -n)");
 }

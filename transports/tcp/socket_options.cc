@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transports/tcp/socket_options.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/tcp.h>  // after netinet/in.h; has the newer fields of tcp_info
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <fstream>
 #include <string_view>
+
+#include "lib/unique_fd.h"
 
 namespace rondel::tcp {
 namespace {
@@ -35,6 +41,21 @@ void choose_congestion(int socket) {
 }
 
 }  // namespace
+
+void close_on_exec(int socket) { ::fcntl(socket, F_SETFD, FD_CLOEXEC); }
+
+Status check_congestion(const std::string& name) {
+  if (name == "auto" || name == "system") return {};
+  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket) return {};  // which the listener is about to say better
+  if (set_congestion(socket.get(), name)) return {};
+  const char* const why = errno == EPERM ? "this process may not use it" : "the kernel does not have it";
+  std::ifstream list("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
+  std::string allowed;
+  std::getline(list, allowed);
+  return Status(Code::invalid_argument, fmt::format("RONDEL_TCP_CONGESTION={}: {}", name, why),
+                fmt::format("auto, system, or one of: {}", allowed));
+}
 
 void apply(const SocketPolicy& policy, int socket) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);

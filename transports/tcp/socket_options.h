@@ -16,7 +16,14 @@ struct SocketPolicy {
   std::chrono::milliseconds user_timeout{300'000};  ///< TCP_USER_TIMEOUT: see `unanswered_for`
 };
 
-/// Applies the policy to a connected socket. What an unprivileged process may not set is left as it is.
+/// Asio does not; a program that a rank starts would keep the socket open after the rank's end.
+void close_on_exec(int socket);
+
+/// Whether RONDEL_TCP_CONGESTION can be had: auto, system, or an algorithm that the kernel has and lets this
+/// process use. invalid_argument lists them.
+Status check_congestion(const std::string& name);
+
+/// Applies the policy to a connected socket.
 void apply(const SocketPolicy& policy, int socket);
 
 /// How long the kernel has been retransmitting or probing without any answer; zero while the peer's kernel

@@ -10,6 +10,7 @@
 #include "transports/tcp/endpoint.h"
 #include "transports/tcp/listener.h"
 #include "transports/tcp/reach.h"
+#include "transports/tcp/socket_options.h"
 
 namespace rondel::tcp {
 namespace {
@@ -78,6 +79,7 @@ class TcpTransport final : public Transport {
     RONDEL_TRY(filter);
     ListenerOptions options;
     RONDEL_TRY(parse_ports(config_.port_range, options));
+    RONDEL_TRY(check_congestion(config_.tcp_congestion));
     const auto loopback = std::find_if(interfaces_.begin(), interfaces_.end(),
                                        [](const Interface& i) { return i.address.is_loopback(); });
     if (loopback != interfaces_.end()) options.addresses.push_back(loopback->address);

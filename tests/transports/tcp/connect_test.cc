@@ -71,6 +71,16 @@ TEST_CASE("fixed ports are used, and when all are taken the error says which and
   }
 }
 
+TEST_CASE("a congestion control that the kernel does not have is refused with those it has") {
+  const auto secret = Secret::generate();
+  Config config;
+  config.tcp_congestion = "nope";
+  CHECK_THROWS_WITH(open_rank(*secret, 0, 2, config),
+                    Catch::Contains("RONDEL_TCP_CONGESTION=nope") && Catch::Contains("reno"));
+  config.tcp_congestion = "reno";
+  CHECK_NOTHROW(open_rank(*secret, 0, 2, config));
+}
+
 TEST_CASE("only the chosen address is listened on") {
   const auto secret = Secret::generate();
   const OneRank one = open_rank(*secret, 0, 1);

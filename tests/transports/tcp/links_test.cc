@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Links at rest: they keep nobody awake who waits for another rank, and a forked child does not hold them
 // open.
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -63,6 +65,23 @@ TEST_CASE("waiting for a rank that is late costs no core while a connected one s
   CHECK(waited.code() == Code::timed_out);
   CHECK(waited.failure().peer == late);
   CHECK(thread_cpu_seconds() - before < 0.2);
+}
+
+TEST_CASE("a program that a rank starts inherits none of its sockets") {
+  const auto secret = Secret::generate();
+  const OneRank zero = open_rank(*secret, 0, 2);
+  const OneRank one = open_rank(*secret, 1, 2);
+  for (const Status& status :
+       connect_pair(*zero.endpoint, *one.endpoint, Deadline::in(std::chrono::seconds(5))))
+    REQUIRE(status.text() == "ok");
+  int sockets = 0;
+  for (int fd = 3; fd < 256; ++fd) {
+    struct stat facts {};
+    if (::fstat(fd, &facts) != 0 || !S_ISSOCK(facts.st_mode)) continue;
+    ++sockets;
+    CHECK((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+  }
+  CHECK(sockets == 4);  // two listeners and both ends of the link
 }
 
 TEST_CASE("a child forked from a rank does not hide that the rank is gone") {
