@@ -74,6 +74,7 @@ Result<std::vector<Bytes>> ParentExchange::all_gather_in(Communicator& parent, c
   std::vector<std::uint64_t> counts(size);
   CollectiveRequest request;
   request.kind = CollectiveKind::all_gather;
+  request.purpose = Purpose::split;
   request.type = DataType::int64;
   request.input = &own;
   request.output = counts.data();
@@ -180,6 +181,8 @@ Result<std::vector<Rank>> gather_group(Communicator& parent, std::int32_t colour
   std::vector<std::pair<std::int32_t, Rank>> members;
   for (std::size_t i = 0; i < all->size(); ++i) {
     std::int32_t choice[2];
+    if ((*all)[i].size() != sizeof choice)
+      return Status(Code::internal, fmt::format("rank {} sent {} bytes for a split", i, (*all)[i].size()));
     std::memcpy(choice, (*all)[i].data(), sizeof choice);
     if (choice[0] == colour) members.emplace_back(choice[1], static_cast<Rank>(i));
   }

@@ -6,7 +6,8 @@
 namespace rondel {
 namespace {
 
-constexpr int kKindShift = 28, kTypeShift = 32, kOpShift = 36, kRootShift = 40, kCountedShift = 60;
+constexpr int kKindShift = 28, kTypeShift = 32, kOpShift = 36, kRootShift = 40, kCountedShift = 60,
+              kPurposeShift = 61;
 constexpr std::uint64_t kSequenceMask = (std::uint64_t{1} << kKindShift) - 1;
 constexpr std::uint64_t kRootMask = (std::uint64_t{1} << 20) - 1;
 
@@ -32,6 +33,7 @@ Label make_label(const CollectiveRequest& request, std::uint64_t sequence) {
   const bool pair = point_to_point(kind);
   word = pair ? 0 : sequence & kSequenceMask;
   word |= static_cast<std::uint64_t>(pair ? CollectiveKind::send : kind) << kKindShift;
+  word |= static_cast<std::uint64_t>(request.purpose) << kPurposeShift;
   if (kind == CollectiveKind::barrier) return label;
   word |= static_cast<std::uint64_t>(request.type) << kTypeShift;
   if (reduces(kind)) word |= static_cast<std::uint64_t>(request.op) << kOpShift;
@@ -53,18 +55,20 @@ std::string describe(const Label& label) {
   CollectiveRequest request;
   const std::uint64_t word = label.words[0];
   request.kind = static_cast<CollectiveKind>(field(word, kKindShift, 0xf));
+  request.purpose = static_cast<Purpose>(field(word, kPurposeShift, 0x3));
   request.type = static_cast<DataType>(field(word, kTypeShift, 0xf));
   request.op = static_cast<ReduceOp>(field(word, kOpShift, 0xf));
   request.root = static_cast<Rank>(field(word, kRootShift, kRootMask));
   request.count = label.words[1];
-  const bool known = request.kind <= CollectiveKind::recv &&
+  const bool known = request.kind <= CollectiveKind::recv && request.purpose <= Purpose::finalize &&
                      static_cast<std::size_t>(request.type) < kDataTypeCount &&
                      static_cast<std::size_t>(request.op) < kReduceOpCount;
   if (!known) return fmt::format("an unknown operation ({:x}:{:x})", label.words[0], label.words[1]);
   if (request.kind == CollectiveKind::send)
     return fmt::format("send and recv of {} {}", request.count, name_of(request.type));
   const std::uint64_t sequence = word & kSequenceMask;
-  if (field(word, kCountedShift, 1) == 0) return describe(request, sequence);
+  if (request.purpose != Purpose::itself || field(word, kCountedShift, 1) == 0)
+    return describe(request, sequence);
   if (request.kind == CollectiveKind::all_to_all && request.count > 0)
     return fmt::format("{}, {} elements for this pair", describe(request, sequence), request.count);
   const std::uint64_t counts[] = {request.count};

@@ -2,7 +2,7 @@
 // What rides with every work of an operation so that ranks notice when they do not mean the same one, and how
 // it is read back for people. Pure, any thread.
 //
-// Word 0, from the lowest bit: sequence 28, kind 4, type 4, operator 4, root 20, counted 1.
+// Word 0, from the lowest bit: sequence 28, kind 4, type 4, operator 4, root 20, counted 1, purpose 2.
 // Word 1: the count, or where `counted` a hash of the counts per rank.
 #pragma once
 

@@ -141,6 +141,8 @@ std::string_view name_of(CollectiveKind kind) {
 
 namespace {
 
+std::string_view name_of(Purpose purpose) { return purpose == Purpose::split ? "split" : "finalize"; }
+
 std::string describe_rest(const CollectiveRequest& request) {
   if (request.kind == CollectiveKind::barrier) return {};
   std::string text = request.counts.empty()
@@ -159,10 +161,12 @@ std::string describe_rest(const CollectiveRequest& request) {
 }  // namespace
 
 std::string describe(const CollectiveRequest& request) {
+  if (request.purpose != Purpose::itself) return std::string(name_of(request.purpose));
   return std::string(name_of(request.kind)) + describe_rest(request);
 }
 
 std::string describe(const CollectiveRequest& request, std::uint64_t sequence) {
+  if (request.purpose != Purpose::itself) return fmt::format("{} #{}", name_of(request.purpose), sequence);
   return fmt::format("{} #{}{}", name_of(request.kind), sequence, describe_rest(request));
 }
 

@@ -155,7 +155,8 @@ rondel_status_t rondel_init_store(const rondel_store_t* store, int32_t rank, int
 
 rondel_status_t rondel_finalize(rondel_comm_t comm) {
   return rondel::c::end(comm, [](rondel_comm& ending) {
-    return ending.communicator->run({.kind = rondel::CollectiveKind::barrier});
+    return ending.communicator->run(
+        {.kind = rondel::CollectiveKind::barrier, .purpose = rondel::Purpose::finalize});
   });
 }
 

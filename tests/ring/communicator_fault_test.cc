@@ -114,6 +114,26 @@ TEST_CASE("different collectives, operators, types and roots are errors that nam
   }
 }
 
+TEST_CASE("a split and the all-gather that it is built on are not taken for one another") {
+  for (const Rank size : {2, 3, 4}) {
+    RingWorld world(size);
+    CHECK(world.run([size](RankTest& test, Communicator& communicator) {
+      std::vector<std::int64_t> all(static_cast<std::size_t>(size), -1);
+      const std::int64_t mine = std::int64_t{1} << 60;
+      CollectiveRequest request = request_of(Kind::all_gather, 1, ReduceOp::sum, 0, DataType::int64);
+      request.input = &mine;
+      request.output = all.data();
+      Status failed =
+          communicator.rank() == 1 ? communicator.run(request) : communicator.split(0, 0).status();
+      test.expect_equal(failed.code(), Code::mismatch, "code");
+      test.expect(failed.text().find("called split #1") != std::string::npos, failed.text());
+      test.expect(failed.text().find("rank 1 called allgather #1 of 1 int64") != std::string::npos,
+                  failed.text());
+      test.expect(std::count(all.begin(), all.end(), -1) == size, "no data was written");
+    }) == "");
+  }
+}
+
 TEST_CASE("counts per rank that differ between ranks are a mismatch") {
   const std::vector<std::uint64_t> one{4, 8, 12}, other{8, 4, 12};
   all_fail_with_mismatch(
