@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 
 #include "launcher/normalise.h"
@@ -200,6 +201,11 @@ Status complete_job(const CLI::App& app, const Raw& raw, Options& options) {
   if (options.program.empty())
     return Status(Code::invalid_argument, "no program to start",
                   "usage: rondelrun -np N program [arguments...]");
+  const auto colon = std::find(options.program.begin(), options.program.end(), ":");
+  if (options.program.end() - colon > 1 && (colon[1] == "-np" || colon[1] == "-n"))
+    return Status(Code::invalid_argument,
+                  "several programs in one job (\":\" as mpirun has it) are not in this version",
+                  "start one program that looks at RANK");
   if (raw.ranks == 0)
     return Status(Code::invalid_argument, "the number of ranks is missing", "add -np N before the program");
   if (raw.json && !raw.dry_run) return Status(Code::invalid_argument, "--json goes with --dry-run only");

@@ -127,6 +127,11 @@ TEST_CASE("errors name the option, the value and what was expected") {
   CHECK_THAT(error_of({"-np", "2", "--bind-to", "core", "p"}), Contains("--bind-to") && Contains("none"));
 }
 
+TEST_CASE("a second program in the same job is refused, a lone colon is the program's") {
+  CHECK_THAT(error_of({"-np", "1", "a", ":", "-np", "2", "b"}), Contains("several programs"));
+  CHECK(rondel::parse_options(Words{"-np", "1", "a", ":", "b"}).ok());
+}
+
 TEST_CASE("remote hosts are refused in a clear sentence") {
   for (const char* option : {"-H", "--hosts", "--host", "-host", "--hostfile", "-hostfile", "--machinefile"})
     CHECK_THAT(error_of({"-np", "2", option, "a:1,b:1", "p"}),
