@@ -27,11 +27,13 @@ namespace {
 constexpr std::array kAlgorithms{"ring", "circulant", "one_shot", "recursive_doubling"};
 constexpr std::size_t kCount = 67;  // something in each rank's chunk, and after the last whole register
 
-/// Runs `body` by each algorithm on two, three and four ranks; all failures under the setting they belong to.
+/// Runs `body` by each algorithm on three and four ranks, and by one on two, where all come to the same; all
+/// failures under the setting they belong to.
 std::string by_every_algorithm(const CommBody& body) {
   std::string failures;
   for (const char* algorithm : kAlgorithms)
     for (const Rank ranks : {2, 3, 4}) {
+      if (ranks == 2 && algorithm != kAlgorithms.front()) continue;
       const std::string found =
           all_of(run_job_as_threads(ranks, RONDEL_TEST_TRANSPORT, body, 20, End::together, algorithm));
       if (!found.empty()) failures += fmt::format("{} on {} ranks:\n{}\n", algorithm, ranks, found);
@@ -211,8 +213,8 @@ std::vector<Bytes> results_of_a_run(Rank ranks, const std::string& algorithm) {
   const auto body = [&results](RankTest& test, rondel_comm_t comm) {
     Bytes& mine = results[static_cast<std::size_t>(test.rank())];
     for (const Format& format : kFormats)
-      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::product})
-        for (const std::size_t count : {1U, 2U, 5U, 67U, 1001U, 70'001U}) {
+      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average})
+        for (const std::size_t count : {1U, 5U, 1001U, 70'001U}) {
           if (count > 70'000 && op != ReduceOp::sum) continue;
           const Bytes one = reduced_bytes(test, comm, format.type, op,
                                           bytes_of(format.type, uneven(format, test.rank(), count)));
