@@ -40,8 +40,10 @@ typedef enum rondel_status {
   RONDEL_INTERNAL = 12         /* a bug in Rondel; please report it with the text */
 } rondel_status_t;
 
-/* Element types. float16 is IEEE binary16, bfloat16 the upper half of a float32; both accumulate in float32.
- * RONDEL_BOOL is one byte, 0 or 1 (any non-zero input counts as 1, outputs are 0 or 1). */
+/* Element types. float16 is IEEE binary16, bfloat16 the upper half of a float32; both are
+ * added in float32 and rounded where they are sent on: once for each rank that a ring passes, so let what
+ * must not round (a loss) be float32. RONDEL_BOOL is one byte, 0 or 1 (any non-zero input counts as 1,
+ * outputs are 0 or 1). */
 typedef enum rondel_dtype {
   RONDEL_INT8 = 0,
   RONDEL_UINT8 = 1,
