@@ -25,9 +25,9 @@ Status check_options(const Job& job, const CommunicatorOptions& options) {
 
 /// Names a communicator for good: a name that is used again (after a shutdown, say) must not meet its old
 /// keys.
-Result<std::string> unique_name(Job& job, const CommunicatorOptions& options) {
+Result<std::string> unique_name(Job& job, const CommunicatorOptions& options, Deadline deadline) {
   const std::lock_guard lock(job.creating);  // held for one short call
-  const auto uses = job.store->add(fmt::format("{}/uses/{}", options.name, options.rank), 1);
+  const auto uses = job.store->add(fmt::format("{}/uses/{}", options.name, options.rank), 1, deadline);
   RONDEL_TRY(uses);
   return fmt::format("{}#{}", options.name, *uses);
 }
@@ -112,10 +112,15 @@ Communicator::~Communicator() {
 
 Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Job> job,
                                                            CommunicatorOptions options) {
-  RONDEL_TRY(check_options(*job, options));
   const Deadline deadline = Deadline::in(options.start_timeout);
+  return create(std::move(job), std::move(options), deadline);
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Job> job,
+                                                           CommunicatorOptions options, Deadline deadline) {
+  RONDEL_TRY(check_options(*job, options));
   if (options.size == 1) return Body::build(std::move(job), std::move(options), nullptr, nullptr, deadline);
-  auto name = unique_name(*job, options);
+  auto name = unique_name(*job, options, deadline);
   RONDEL_TRY(name);
   options.name = std::move(name).value();  // children are named after it
   const Rank rank = options.rank, size = options.size;

@@ -51,6 +51,9 @@ class Communicator {
   /// identities, picks the transport, checks that versions and settings agree, measures latency and bandwidth
   /// for `tuning`.
   static Result<std::unique_ptr<Communicator>> create(std::shared_ptr<Job> job, CommunicatorOptions options);
+  /// The same for a start that has begun before: ends at `deadline`, or about a second later.
+  static Result<std::unique_ptr<Communicator>> create(std::shared_ptr<Job> job, CommunicatorOptions options,
+                                                      Deadline deadline);
   ~Communicator();  // leaves: peers that still need this rank get peer_left
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;

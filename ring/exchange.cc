@@ -10,9 +10,10 @@
 namespace rondel {
 namespace {
 
-constexpr std::chrono::milliseconds kGlance{50};   // a wait that holds the store's mutex
-constexpr std::chrono::milliseconds kGrace{3000};  // others wait this much longer than rank 0, who knows why
-constexpr std::chrono::milliseconds kLook{20};     // for a key that is there or is not
+constexpr std::chrono::milliseconds kGlance{50};    // a wait that holds the store's mutex
+constexpr std::chrono::milliseconds kGrace{800};    // others wait this much longer than rank 0, who knows why
+constexpr std::chrono::milliseconds kInquest{500};  // after a deadline: who has not come?
+constexpr std::chrono::milliseconds kTelling{200};  // a failure; it arrives without the answer too
 constexpr std::size_t kRanksNamed = 16;
 
 class StoreExchange final : public Exchange {
@@ -26,7 +27,7 @@ class StoreExchange final : public Exchange {
         size_(size),
         watch_(std::move(watch)) {}
 
-  Result<std::vector<Bytes>> all_gather(std::string_view what, const Bytes& mine, Deadline deadline) override;
+  Result<std::vector<Bytes>> all_gather(std::string_view what, const Bytes& own, Deadline deadline) override;
 
  private:
   std::string key(std::string_view what, Rank rank) const {
@@ -36,14 +37,17 @@ class StoreExchange final : public Exchange {
   std::string shown_name() const { return prefix_.substr(0, prefix_.find('#')); }
   std::string table_key(std::string_view what) const { return fmt::format("{}/{}/all", prefix_, what); }
 
-  Status set(const std::string& key, const Bytes& value) {
+  Status set(const std::string& key, const Bytes& value, Deadline deadline) {
     const std::lock_guard lock(mutex_);
-    return store_.set(key, value);
+    return mine(store_.set(key, value, deadline));
   }
+  /// As this rank reports it.
+  Status mine(Status failed) const;
   Result<Bytes> get(const std::string& key, Deadline deadline);
-  Result<std::vector<Bytes>> collect(std::string_view what, const Bytes& mine, Deadline deadline);
+  Result<std::vector<Bytes>> collect(std::string_view what, const Bytes& own, Deadline deadline);
   Result<std::vector<Bytes>> read_table(std::string_view what, Deadline deadline);
-  Status missing_ranks(std::string_view what);
+  Result<std::vector<Rank>> missing_ranks(std::string_view what);
+  Status did_not_come(const std::vector<Rank>& missing) const;
   Status incident() const;
 
   Store& store_;
@@ -53,6 +57,13 @@ class StoreExchange final : public Exchange {
   const Rank size_;
   const std::shared_ptr<liveness::Watch> watch_;
 };
+
+Status StoreExchange::mine(Status failed) const {
+  if (failed.ok()) return failed;
+  Failure failure = failed.failure();
+  failure.rank = rank_;
+  return Status(failed.code(), std::move(failure));
+}
 
 Status StoreExchange::incident() const {
   const liveness::Incident& incident = watch_->incident();
@@ -76,47 +87,67 @@ Result<Bytes> StoreExchange::get(const std::string& key, Deadline deadline) {
   }
 }
 
-/// Who has not come, in words; rank 0 and, should rank 0 be missing, everybody else.
-Status StoreExchange::missing_ranks(std::string_view what) {
+/// Who has not come; a failure when the store does not tell.
+Result<std::vector<Rank>> StoreExchange::missing_ranks(std::string_view what) {
+  std::vector<std::string> keys;
+  for (Rank rank = 0; rank < size_; ++rank) keys.push_back(key(what, rank));
+  const std::lock_guard lock(mutex_);
+  const auto missing = store_.missing(keys, Deadline::in(kInquest));
+  if (!missing.ok()) return mine(missing.status());
+  std::vector<Rank> ranks;
+  for (Rank rank = 0; rank < size_; ++rank)
+    if (std::ranges::find(*missing, keys[static_cast<std::size_t>(rank)]) != missing->end())
+      ranks.push_back(rank);
+  return ranks;
+}
+
+Status StoreExchange::did_not_come(const std::vector<Rank>& missing) const {
   std::string names;
-  std::size_t missing = 0;
-  Rank first = kNoRank;
-  for (Rank rank = 0; rank < size_; ++rank) {
-    const std::lock_guard lock(mutex_);
-    if (store_.get(key(what, rank), Deadline::in(kLook)).ok()) continue;
-    if (missing++ == 0) first = rank;
-    if (missing <= kRanksNamed) names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
-  }
-  if (missing > kRanksNamed) names += ", ...";
+  for (std::size_t i = 0; i < std::min(missing.size(), kRanksNamed); ++i)
+    names += fmt::format("{}{}", i == 0 ? "" : ", ", missing[i]);
+  if (missing.size() > kRanksNamed) names += ", ...";
   Failure failure;
-  failure.cause =
-      missing == 0
-          ? fmt::format("all ranks of {} came, but rank 0 did not say so in time", shown_name())
-          : fmt::format("{} of {} ranks did not come to {} in time: {}", missing, size_, shown_name(), names);
+  failure.cause = missing.empty()
+                      ? fmt::format("all ranks of {} came, but rank 0 did not say so in time", shown_name())
+                      : fmt::format("{} of {} ranks did not come to {} in time: {}", missing.size(), size_,
+                                    shown_name(), names);
   failure.hint =
       "see that every rank was started and reaches the store; RONDEL_START_TIMEOUT_S sets the limit";
-  failure.peer = first;
+  failure.peer = missing.empty() ? 0 : missing.front();
   failure.rank = rank_;
   return Status(Code::timed_out, std::move(failure));
 }
 
 /// Rank 0: everybody's bytes. A failure is what the others will read.
-Result<std::vector<Bytes>> StoreExchange::collect(std::string_view what, const Bytes& mine,
+Result<std::vector<Bytes>> StoreExchange::collect(std::string_view what, const Bytes& own,
                                                   Deadline deadline) {
-  std::vector<Bytes> all{mine};
+  std::vector<Bytes> all{own};
   for (Rank rank = 1; rank < size_; ++rank) {
     auto bytes = get(key(what, rank), deadline);
-    if (bytes.code() == Code::timed_out) return missing_ranks(what);
-    RONDEL_TRY(bytes);
+    if (bytes.code() == Code::timed_out) {
+      const auto missing = missing_ranks(what);
+      RONDEL_TRY(missing);
+      if (!missing->empty()) return did_not_come(*missing);
+      bytes = get(key(what, rank), Deadline::in(kInquest));  // set in the last moment, as all that follow
+    }
+    if (!bytes.ok()) return mine(bytes.status());
     all.push_back(std::move(bytes).value());
   }
   return all;
 }
 
 Result<std::vector<Bytes>> StoreExchange::read_table(std::string_view what, Deadline deadline) {
-  auto table = get(table_key(what), Deadline::at(deadline.when() + kGrace));
-  if (table.code() == Code::timed_out) return missing_ranks(what);
-  RONDEL_TRY(table);
+  auto table = get(table_key(what), deadline);
+  if (table.code() == Code::timed_out) {
+    RONDEL_TRY(missing_ranks(what));  // a silent store is not worth the grace
+    table = get(table_key(what), Deadline::at(deadline.when() + kGrace));
+  }
+  if (table.code() == Code::timed_out) {
+    const auto missing = missing_ranks(what);
+    RONDEL_TRY(missing);
+    return did_not_come(*missing);
+  }
+  if (!table.ok()) return mine(table.status());
   wire::Reader reader(*table);
   const auto code = static_cast<Code>(reader.number<std::uint8_t>());
   if (code != Code::ok) {
@@ -137,11 +168,11 @@ Result<std::vector<Bytes>> StoreExchange::read_table(std::string_view what, Dead
   return all;
 }
 
-Result<std::vector<Bytes>> StoreExchange::all_gather(std::string_view what, const Bytes& mine,
+Result<std::vector<Bytes>> StoreExchange::all_gather(std::string_view what, const Bytes& own,
                                                      Deadline deadline) {
-  RONDEL_TRY(set(key(what, rank_), mine));
+  RONDEL_TRY(set(key(what, rank_), own, deadline));
   if (rank_ != 0) return read_table(what, deadline);
-  auto all = collect(what, mine, deadline);
+  auto all = collect(what, own, deadline);
   wire::Writer table;
   table.number(static_cast<std::uint8_t>(all.code()));
   if (all.ok()) {
@@ -150,7 +181,9 @@ Result<std::vector<Bytes>> StoreExchange::all_gather(std::string_view what, cons
     const Failure failure = all.status().failure();
     table.number(static_cast<std::uint32_t>(failure.peer)).text(failure.cause).text(failure.hint);
   }
-  if (const Status told = set(table_key(what), table.bytes()); !told.ok() && all.ok()) return told;
+  // Who failed at the deadline has no time left, and the others no time to wait for it.
+  const Deadline telling = all.ok() ? Deadline::at(deadline.when() + kInquest) : Deadline::in(kTelling);
+  if (const Status told = set(table_key(what), table.bytes(), telling); !told.ok() && all.ok()) return told;
   return all;
 }
 

@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kVerdictPatience{1500};
 constexpr std::chrono::milliseconds kPollPatience{2000};
+constexpr std::chrono::milliseconds kPollBegins{
+    800};  // the server asks all ranks at once when one is overdue
 
 }  // namespace
 
@@ -87,8 +89,14 @@ Status Health::judge(const Status& status, const Endpoint* endpoint, std::uint64
     return verdict_or(Status(status.code(), std::move(failure)), kVerdictPatience);
   }
   if (status.code() == Code::timed_out) {
-    if (member_ != nullptr) member_->overdue(watch_->context(), failure.peer, sequence, operation);
-    return verdict_or(Status(status.code(), std::move(failure)), kPollPatience);
+    if (member_ == nullptr) return Status(status.code(), std::move(failure));
+    // Another rank may have been overdue just before this one, and all have been asked then.
+    const auto asked = Deadline::Clock::now() - kPollBegins;
+    member_->overdue(watch_->context(), failure.peer, sequence, operation);
+    if (liveness::Member::await(*watch_, Deadline::in(kPollBegins))) return judge_alarm();
+    // A server that stands still gives no verdict.
+    Status own(status.code(), std::move(failure));
+    return member_->heard_since(asked) ? verdict_or(std::move(own), kPollPatience - kPollBegins) : own;
   }
   const auto mismatch = endpoint == nullptr ? std::nullopt : endpoint->mismatch();
   if (status.code() == Code::mismatch && mismatch) {

@@ -20,6 +20,9 @@ constexpr liveness::Context kPresence = std::numeric_limits<liveness::Context>::
 /// How long one look for goodbyes takes before deaths are looked for.
 constexpr std::chrono::milliseconds kGlance{50};
 
+/// For the answer to a goodbye: none is needed, the goodbye arrives without it.
+constexpr std::chrono::milliseconds kGoodbyePatience{100};
+
 std::string goodbye_key(Rank rank) { return fmt::format("goodbye/{}", rank); }
 
 CommunicatorOptions communicator_options(const Config& config, const Entry& entry) {
@@ -67,7 +70,7 @@ JobHold::~JobHold() {
 }
 
 void JobHold::say_goodbye() {
-  const Status said = job_->store->set(goodbye_key(rank_), {});
+  const Status said = job_->store->set(goodbye_key(rank_), {}, Deadline::in(kGoodbyePatience));
   if (!said.ok()) log(LogLevel::info, "no goodbye to rank 0: {}", said.text());
 }
 
@@ -84,13 +87,23 @@ void JobHold::await_goodbyes() {
   }
 }
 
+Status without_meeting_point(Status failed, Rank rank, bool served_by_rank_0) {
+  if (failed.ok()) return failed;
+  Failure failure = failed.failure();
+  if (failure.rank == kNoRank) failure.rank = rank;
+  const bool silent = failed.code() == Code::timed_out && failure.peer == kNoRank;
+  if (silent && served_by_rank_0 && rank != 0) failure.peer = 0;
+  return Status(failed.code(), std::move(failure));
+}
+
 Result<Started> start_job(const Config& config, Entry entry, Deadline deadline) {
   const CommunicatorOptions options = communicator_options(config, entry);
+  const bool served_by_rank_0 = entry.served_by_rank_0;
   configure_log(config.log_level, fmt::format("rank {}", entry.rank));
   auto hold = JobHold::create(config, std::move(entry), deadline);
-  RONDEL_TRY(hold);
-  auto communicator = Communicator::create((*hold)->job(), options);
-  RONDEL_TRY(communicator);
+  if (!hold.ok()) return without_meeting_point(std::move(hold).status(), options.rank, served_by_rank_0);
+  auto communicator = Communicator::create((*hold)->job(), options, deadline);
+  if (!communicator.ok()) return without_meeting_point(std::move(communicator).status(), options.rank, false);
   (*hold)->started();
   return Started{std::move(hold).value(), std::move(communicator).value()};
 }

@@ -61,6 +61,10 @@ class JobHold {
   bool served_by_rank_0_ = false;
 };
 
+/// A failure to reach the meeting point, as `rank` reports it: where rank 0 serves it, rank 0 is to blame for
+/// its silence.
+Status without_meeting_point(Status failed, Rank rank, bool served_by_rank_0);
+
 struct Started {
   std::shared_ptr<JobHold> hold;
   std::unique_ptr<Communicator> communicator;

@@ -43,7 +43,9 @@ Result<Started> start_at_launcher(const Config& config, const std::string& addre
   RONDEL_TRY(secret);
   auto store = connect_tcp_store(address, *secret, deadline);
   if (!store.ok())
-    return std::move(store).status().with("joining the launcher's meeting point (RONDEL_STORE)");
+    return without_meeting_point(
+        std::move(store).status().with("joining the launcher's meeting point (RONDEL_STORE)"), *config.rank,
+        false);
   const auto generation = ProcessState::instance().next_generation("launcher");
   Entry entry{.rank = *config.rank,
               .size = *config.size,
@@ -60,7 +62,7 @@ Result<Entry> enter_through(const Config& config, const Rendezvous& rendezvous, 
                             Rank rank, Rank size, const std::string& bind_address, Deadline deadline) {
   if (rank != 0) {
     auto joined = join_through(rendezvous, key, deadline);
-    RONDEL_TRY(joined);
+    if (!joined.ok()) return without_meeting_point(std::move(joined).status(), rank, true);
     return Entry{.rank = rank,
                  .size = size,
                  .point = joined->point,
@@ -155,10 +157,12 @@ Result<Started> start_at_master(const Config& config, const TorchrunMaster& mast
     entry.server = std::move(hosted->server);
     auto own = connect_tcp_store(entry.point.address, *secret, deadline);
     RONDEL_TRY(own);
-    RONDEL_TRY((*own)->set(serving_key(generation), {}));
+    RONDEL_TRY((*own)->set(serving_key(generation), {}, deadline));
   }
   auto store = connect_to_start(entry.point, generation, deadline);
-  if (!store.ok()) return std::move(store).status().with("joining rank 0 at MASTER_ADDR, MASTER_PORT + 1");
+  if (!store.ok())
+    return without_meeting_point(
+        std::move(store).status().with("joining rank 0 at MASTER_ADDR, MASTER_PORT + 1"), rank, true);
   entry.store = std::move(store).value();
   return start_job(config, std::move(entry), deadline);
 }
@@ -203,7 +207,9 @@ Result<Started> start_from_unique_id(const Settings& settings, std::span<const s
   if (size == 1) return start_alone(settings.config);
   const Deadline deadline = Deadline::in(settings.config.start_timeout);
   auto store = connect_tcp_store(point->address, point->secret, deadline);
-  if (!store.ok()) return std::move(store).status().with("joining the meeting point of the unique id");
+  if (!store.ok())
+    return without_meeting_point(std::move(store).status().with("joining the meeting point of the unique id"),
+                                 rank, true);
   Entry entry{.rank = rank,
               .size = size,
               .point = *point,

@@ -27,21 +27,8 @@ namespace rondel::liveness {
 namespace {
 
 constexpr std::chrono::seconds kBeatInterval{1};
-constexpr std::chrono::milliseconds kFarewellPatience{1'000};
-
-/// Who keeps the server, from its side of the handshake.
-struct Holder {
-  Rank rank = kNoRank;
-  std::string host;
-};
-
-Holder holder_of(std::span<const std::byte> payload) {
-  wire::Reader reader(payload);
-  Holder holder;
-  holder.rank = static_cast<Rank>(reader.number<std::uint32_t>());
-  holder.host = reader.text(256);
-  return reader.finished() ? holder : Holder();
-}
+/// What was sent arrives also without this wait, unless the connection is closed over unread messages.
+constexpr std::chrono::milliseconds kFarewellPatience{250};
 
 void raise_once(Watch& watch, Incident incident) {
   incident.context = watch.context();
@@ -54,7 +41,7 @@ struct Member::Body {
   Body(std::string server_address, store::Dialled dialled)
       : address(std::move(server_address)),
         socket(std::move(dialled.fd)),
-        holder(holder_of(dialled.peer_payload)) {}
+        holder(store::holder_of(dialled.peer_payload)) {}
 
   void run();
   void say(const ToServer& message);
@@ -70,7 +57,7 @@ struct Member::Body {
 
   const std::string address;
   const PrivateFd socket;
-  const Holder holder;
+  const store::Holder holder;
   UniqueFd wake;
   std::thread thread;
 
@@ -81,6 +68,8 @@ struct Member::Body {
   bool lost = false;
   std::string why_lost;
   std::optional<Context> first_context;
+
+  std::atomic<Deadline::Clock::rep> heard{0};  // when the server said something last
 
   // The thread only.
   FrameReader reader{kMessageLimit};
@@ -143,6 +132,11 @@ void Member::suspect(Context context, Rank peer, std::string evidence) {
 
 void Member::overdue(Context context, Rank peer, std::uint64_t sequence, std::string operation) {
   body_->say(Overdue{context, peer, sequence, std::move(operation)});
+}
+
+bool Member::heard_since(Deadline::Clock::time_point when) const {
+  // Relaxed: nothing else is read because of it.
+  return body_->heard.load(std::memory_order_relaxed) >= when.time_since_epoch().count();
 }
 
 bool Member::await(const Watch& watch, Deadline deadline) {
@@ -225,6 +219,7 @@ Status Member::Body::receive() {
     if (got < 0 && errno == EAGAIN) return {};
     if (got < 0) return system_failure(Code::io_error, "receiving", errno);
     if (got == 0) return Status(Code::unavailable, "it closed the connection");
+    heard.store(Deadline::Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
     reader.add(std::span(piece).first(static_cast<std::size_t>(got)));
     for (;;) {
       const auto frame = reader.next();

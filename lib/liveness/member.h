@@ -67,6 +67,8 @@ class Member {
   /// A deadline passed while waiting for `peer` in operation number `sequence`.
   void overdue(Context context, Rank peer, std::uint64_t sequence, std::string operation);
 
+  /// The server has said something since then. It does so at once to every rank when one of them is overdue.
+  bool heard_since(Deadline::Clock::time_point when) const;
   /// Waits until `watch` is raised or the deadline passes; true when raised.
   static bool await(const Watch& watch, Deadline deadline);
 

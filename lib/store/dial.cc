@@ -139,6 +139,18 @@ class Dialler {
 
 }  // namespace
 
+std::string Holder::text() const {
+  return rank == kNoRank ? "the launcher" : fmt::format("rank {} (host {})", rank, host);
+}
+
+Holder holder_of(std::span<const std::byte> peer_payload) {
+  wire::Reader reader(peer_payload);
+  Holder holder;
+  holder.rank = static_cast<Rank>(reader.number<std::uint32_t>());
+  holder.host = reader.text(256);
+  return reader.finished() ? holder : Holder();
+}
+
 Result<Dialled> dial(const std::string& address, const Secret& secret, const std::string& role,
                      Deadline deadline) {
   const auto since = Deadline::Clock::now();

@@ -11,6 +11,7 @@
 #include "lib/deadline.h"
 #include "lib/memory.h"
 #include "lib/status.h"
+#include "lib/types.h"
 #include "lib/unique_fd.h"
 
 namespace rondel::store {
@@ -23,6 +24,17 @@ struct Dialled {
   UniqueFd fd;         ///< authenticated
   Bytes peer_payload;  ///< what the server said of itself in the handshake
 };
+
+/// Who keeps a job's server.
+struct Holder {
+  Rank rank = kNoRank;  ///< none: the launcher
+  std::string host;
+
+  /// "rank 0 (host nodea)", "the launcher"
+  std::string text() const;
+};
+/// From what the server said of itself.
+Holder holder_of(std::span<const std::byte> peer_payload);
 
 /// refused at once when the server denies the handshake; timed_out with the last try's failure when the
 /// deadline passes.

@@ -86,9 +86,9 @@ class FileStore final : public Store {
   FileStore(std::string path, UniqueFd directory)
       : path_(std::move(path)), directory_(std::move(directory)) {}
 
-  Status set(std::string_view key, std::span<const std::byte> value) override {
+  Status set(std::string_view key, std::span<const std::byte> value, Deadline deadline) override {
     RONDEL_TRY(store::check_entry(key, value));
-    const auto lock = hold_lock();
+    const auto lock = hold_lock(deadline);
     if (!lock.ok()) return lock.status();
     return replace(file_name_of(key), value);
   }
@@ -107,9 +107,9 @@ class FileStore final : public Store {
     }
   }
 
-  Result<std::int64_t> add(std::string_view key, std::int64_t increment) override {
+  Result<std::int64_t> add(std::string_view key, std::int64_t increment, Deadline deadline) override {
     RONDEL_TRY(store::check_key(key));
-    const auto lock = hold_lock();
+    const auto lock = hold_lock(deadline);
     if (!lock.ok()) return lock.status();
     const std::string name = file_name_of(key);
     const auto old_value = find(name);
@@ -126,16 +126,28 @@ class FileStore final : public Store {
     BackOff back_off;
     for (;;) {
       RONDEL_TRY(check_directory());
-      std::erase_if(missing, [this](const std::string& key) {
-        return ::faccessat(directory_.get(), file_name_of(key).c_str(), F_OK, 0) == 0;
-      });
+      erase_set(missing);
       if (missing.empty()) return {};
       if (deadline.passed()) return store::not_set(missing, since);
       back_off.sleep(deadline);
     }
   }
 
+  Result<std::vector<std::string>> missing(std::span<const std::string> keys, Deadline) override {
+    std::vector<std::string> missing(keys.begin(), keys.end());
+    for (const std::string& key : missing) RONDEL_TRY(store::check_key(key));
+    RONDEL_TRY(check_directory());
+    erase_set(missing);
+    return missing;
+  }
+
  private:
+  void erase_set(std::vector<std::string>& keys) const {
+    std::erase_if(keys, [this](const std::string& key) {
+      return ::faccessat(directory_.get(), file_name_of(key).c_str(), F_OK, 0) == 0;
+    });
+  }
+
   /// A deleted directory looks like one in which no key is set yet; only its path tells.
   Status check_directory() const {
     struct stat by_path {
@@ -151,17 +163,22 @@ class FileStore final : public Store {
     return {};
   }
 
-  Result<UniqueFd> hold_lock() const {
+  Result<UniqueFd> hold_lock(Deadline callers) const {
     RONDEL_TRY(check_directory());
     UniqueFd lock(::openat(directory_.get(), kLockName, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     if (!lock) return system_failure(Code::unavailable, "opening the lock of store " + path_, errno);
-    const auto deadline = Deadline::in(kLockPatience);
+    const auto since = Deadline::Clock::now();
+    const auto deadline = Deadline::in(kLockPatience).or_before(callers);
     BackOff back_off;
     while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK && errno != EINTR)
         return system_failure(Code::io_error, "locking the store " + path_, errno);
-      if (deadline.passed())
-        return Status(Code::timed_out, "another process has held the lock of store " + path_ + " for 10 s");
+      if (deadline.passed()) {
+        const std::chrono::duration<double> waited = Deadline::Clock::now() - since;
+        return Status(
+            Code::timed_out,
+            fmt::format("another process has held the lock of store {} for {:.1f} s", path_, waited.count()));
+      }
       RONDEL_TRY(check_directory());
       back_off.sleep(deadline);
     }

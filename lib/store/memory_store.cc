@@ -33,6 +33,11 @@ class MemoryStoreData {
     return all ? Status() : store::not_set(entries_.missing_of(keys), since);
   }
 
+  std::vector<std::string> missing_of(std::span<const std::string> keys) {
+    const std::lock_guard lock(mutex_);
+    return entries_.missing_of(keys);
+  }
+
   Bytes value_of(const std::string& key) {
     const std::lock_guard lock(mutex_);
     return *entries_.find(key);
@@ -50,7 +55,7 @@ class MemoryStore final : public Store {
  public:
   explicit MemoryStore(std::shared_ptr<MemoryStoreData> data) : data_(std::move(data)) {}
 
-  Status set(std::string_view key, std::span<const std::byte> value) override {
+  Status set(std::string_view key, std::span<const std::byte> value, Deadline) override {
     return data_->set(key, value);
   }
 
@@ -61,13 +66,18 @@ class MemoryStore final : public Store {
     return data_->value_of(name);  // keys are never removed
   }
 
-  Result<std::int64_t> add(std::string_view key, std::int64_t increment) override {
+  Result<std::int64_t> add(std::string_view key, std::int64_t increment, Deadline) override {
     return data_->add(key, increment);
   }
 
   Status wait(std::span<const std::string> keys, Deadline deadline) override {
     for (const std::string& key : keys) RONDEL_TRY(store::check_key(key));
     return data_->wait(keys, deadline);
+  }
+
+  Result<std::vector<std::string>> missing(std::span<const std::string> keys, Deadline) override {
+    for (const std::string& key : keys) RONDEL_TRY(store::check_key(key));
+    return data_->missing_of(keys);
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "lib/frame.h"
@@ -21,17 +22,20 @@ namespace {
 using store::Reply;
 using store::Request;
 using Clock = Deadline::Clock;
-constexpr std::chrono::seconds kAnswerPatience{30};      // for what the server answers at once
 constexpr std::chrono::milliseconds kLastQuestion{500};  // after a deadline: which keys are missing?
+/// A request that is sent in part ends the connection, so that it gets this time whatever its deadline.
+constexpr std::chrono::milliseconds kSendPatience{500};
 
 class TcpStore final : public Store {
  public:
-  TcpStore(std::string address, UniqueFd fd) : address_(std::move(address)), fd_(std::move(fd)) {}
+  TcpStore(std::string address, store::Dialled dialled)
+      : address_(std::move(address)),
+        holder_(store::holder_of(dialled.peer_payload)),
+        fd_(std::move(dialled.fd)) {}
 
-  Status set(std::string_view key, std::span<const std::byte> value) override {
+  Status set(std::string_view key, std::span<const std::byte> value, Deadline deadline) override {
     RONDEL_TRY(store::check_entry(key, value));
-    const auto reply =
-        call(store::SetRequest{std::string(key), Bytes(value.begin(), value.end())}, patience());
+    const auto reply = call(store::SetRequest{std::string(key), Bytes(value.begin(), value.end())}, deadline);
     return reply.status();
   }
 
@@ -43,9 +47,9 @@ class TcpStore final : public Store {
     return std::move(reply->value);
   }
 
-  Result<std::int64_t> add(std::string_view key, std::int64_t increment) override {
+  Result<std::int64_t> add(std::string_view key, std::int64_t increment, Deadline deadline) override {
     RONDEL_TRY(store::check_key(key));
-    const auto reply = call(store::AddRequest{std::string(key), increment}, patience());
+    const auto reply = call(store::AddRequest{std::string(key), increment}, deadline);
     if (!reply.ok()) return reply.status();
     return store::decode_sum(reply->value);
   }
@@ -59,8 +63,23 @@ class TcpStore final : public Store {
     return {};
   }
 
+  Result<std::vector<std::string>> missing(std::span<const std::string> keys, Deadline deadline) override {
+    for (const std::string& key : keys) RONDEL_TRY(store::check_key(key));
+    std::vector<std::string> all;
+    for (std::size_t at = 0; at < keys.size(); at += store::kKeysPerRequest) {
+      auto some = ask_missing(keys.subspan(at, std::min(store::kKeysPerRequest, keys.size() - at)), deadline);
+      RONDEL_TRY(some);
+      all.insert(all.end(), some->begin(), some->end());
+    }
+    return all;
+  }
+
  private:
-  static Deadline patience() { return Deadline::in(kAnswerPatience); }
+  Result<std::vector<std::string>> ask_missing(std::span<const std::string> keys, Deadline deadline) {
+    const auto answer = call(store::MissingRequest{{keys.begin(), keys.end()}}, deadline);
+    RONDEL_TRY(answer);
+    return store::decode_keys(answer->value);
+  }
 
   /// When the deadline passes, asks which keys are missing: that tells a silent server from keys that are not
   /// set.
@@ -69,31 +88,42 @@ class TcpStore final : public Store {
     const auto since = Clock::now();
     auto reply = call(what, deadline);
     if (reply.code() != Code::timed_out) return reply;
-    const auto answer = call(store::MissingRequest{{keys.begin(), keys.end()}}, Deadline::in(kLastQuestion));
-    if (answer.code() == Code::timed_out) return Status(Code::timed_out, silent(since));
-    if (!answer.ok()) return answer.status();
-    const auto missing = store::decode_keys(answer->value);
-    if (!missing.ok()) return missing.status();
+    const auto missing = ask_missing(keys, Deadline::in(kLastQuestion));
+    RONDEL_TRY(missing);
     if (!missing->empty()) return store::not_set(*missing, since);
-    return call(what, patience());  // set in the last moment: answered at once
+    return call(what, Deadline::in(kLastQuestion));  // set in the last moment: answered at once
   }
 
-  std::string silent(Clock::time_point since) const {
-    const std::chrono::duration<double> waited = Clock::now() - since;
-    return fmt::format("the store at {} has not answered for {:.1f} s", address_, waited.count());
+  Status failure(Code code, std::string cause, std::string hint) const {
+    Failure failure;
+    failure.cause = std::move(cause);
+    failure.hint = std::move(hint);
+    failure.peer = holder_.rank;
+    failure.host = holder_.host;
+    return Status(code, std::move(failure));
+  }
+
+  Status silent() const {
+    const std::chrono::duration<double> waited = Clock::now() - unanswered_since_.value_or(Clock::now());
+    return failure(Code::timed_out,
+                   fmt::format("the job's store at {}, kept by {}, has not answered for {:.1f} s", address_,
+                               holder_.text(), waited.count()),
+                   "see whether that process is stopped or its host overloaded");
   }
 
   template <class What>
   Result<Reply> call(What what, Deadline deadline) {
     if (!lost_.ok()) return lost_;
-    const auto since = Clock::now();
     const Request request{++last_id_, std::move(what)};
-    const Status sent = store::send_all(fd_.get(), framed(store::encode(request)), patience());
+    if (!unanswered_since_) unanswered_since_ = Clock::now();
+    const auto send_by = std::max(deadline.when(), Clock::now() + kSendPatience);
+    const Status sent = store::send_all(fd_.get(), framed(store::encode(request)), Deadline::at(send_by));
     if (!sent.ok()) return lose(sent);
     for (;;) {
       auto reply = receive(deadline);
-      if (reply.code() == Code::timed_out) return Status(Code::timed_out, silent(since));
+      if (reply.code() == Code::timed_out) return silent();
       if (!reply.ok()) return lose(reply.status());
+      unanswered_since_.reset();
       if (reply->id != request.id) continue;  // to a request that was given up
       if (reply->code != Code::ok) return Status(reply->code, reply->cause);
       return reply;
@@ -114,15 +144,19 @@ class TcpStore final : public Store {
 
   Status lose(const Status& why) {
     fd_.reset();
-    lost_ = Status(Code::unavailable, fmt::format("lost the store at {}: {}", address_, why.failure().cause),
-                   "it lives in the launcher or, without one, in rank 0: look there for the reason");
+    lost_ = failure(
+        Code::unavailable,
+        fmt::format("lost the store at {}, kept by {}: {}", address_, holder_.text(), why.failure().cause),
+        "look at that process's output for the reason");
     return lost_;
   }
 
   const std::string address_;
+  const store::Holder holder_;
   PrivateFd fd_;
   FrameReader reader_{store::kFrameLimit + 2048};
   std::uint32_t last_id_ = 0;
+  std::optional<Clock::time_point> unanswered_since_;  // none: no request, or an answer to an earlier one
   Status lost_;
 };
 
@@ -132,7 +166,7 @@ Result<std::unique_ptr<Store>> connect_tcp_store(const std::string& address, con
                                                  Deadline deadline) {
   auto dialled = store::dial(address, secret, store::kStoreRole, deadline);
   if (!dialled.ok()) return std::move(dialled).status();
-  return std::unique_ptr<Store>(std::make_unique<TcpStore>(address, std::move(dialled->fd)));
+  return std::unique_ptr<Store>(std::make_unique<TcpStore>(address, std::move(*dialled)));
 }
 
 }  // namespace rondel

@@ -122,7 +122,7 @@ ProcessJob::ProcessJob(Rank ranks, const ProcessJobOptions& options, const Body&
         if (test.rank() == ranks) return serve(test, folder);
         set_environment(test, folder, ranks, options);
         rondel_comm_t comm = nullptr;
-        require_ok(test, rondel_init(nullptr, &comm), nullptr, "start");
+        if (options.start) require_ok(test, rondel_init(nullptr, &comm), nullptr, "start");
         body(test, voice, comm);
       });
 }

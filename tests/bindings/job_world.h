@@ -53,6 +53,7 @@ enum class Server { rank_0, launcher };
 struct ProcessJobOptions {
   Server server = Server::launcher;
   std::string timeout_seconds = "20";
+  bool start = true;  ///< false: the body gets no communicator and calls rondel_init itself
   std::vector<std::pair<std::string, std::string>> environment;
 };
 
