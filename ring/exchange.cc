@@ -10,9 +10,10 @@
 namespace rondel {
 namespace {
 
-constexpr std::chrono::milliseconds kGlance{50};    // a wait that holds the store's mutex
-constexpr std::chrono::milliseconds kGrace{800};    // others wait this much longer than rank 0, who knows why
-constexpr std::chrono::milliseconds kInquest{500};  // after a deadline: who has not come?
+constexpr std::chrono::milliseconds kGlance{50};  // a wait that holds the store's mutex
+constexpr std::chrono::milliseconds kGrace{800};  // others wait this much longer than rank 0, who knows why
+constexpr std::chrono::milliseconds kWord{200};   // rank 0's word comes within this when deadlines are equal
+constexpr std::chrono::milliseconds kInquest{400};  // after a deadline: who has not come?
 constexpr std::chrono::milliseconds kTelling{200};  // a failure; it arrives without the answer too
 constexpr std::size_t kRanksNamed = 16;
 
@@ -137,7 +138,7 @@ Result<std::vector<Bytes>> StoreExchange::collect(std::string_view what, const B
 }
 
 Result<std::vector<Bytes>> StoreExchange::read_table(std::string_view what, Deadline deadline) {
-  auto table = get(table_key(what), deadline);
+  auto table = get(table_key(what), Deadline::at(deadline.when() + kWord));
   if (table.code() == Code::timed_out) {
     RONDEL_TRY(missing_ranks(what));  // a silent store is not worth the grace
     table = get(table_key(what), Deadline::at(deadline.when() + kGrace));

@@ -71,6 +71,10 @@ void check_timeouts(const OpenStore& open) {
   CHECK(waited.text().find("'set'") == std::string::npos);
   CHECK(store->get("never/set", Deadline::in(milliseconds(-1))).code() == Code::timed_out);
   CHECK(Deadline::Clock::now() - before < seconds(5));
+  const auto missing = store->missing(keys, Deadline::in(seconds(5)));
+  REQUIRE(missing.ok());
+  CHECK(*missing == std::vector<std::string>{"never/set", "nor this"});
+  CHECK(store->missing({}, Deadline::in(seconds(5)))->empty());
   CHECK(store->set("after", bytes_of("fine")).ok());  // an abandoned wait leaves the store usable
   CHECK(text_of(*store->get("after", Deadline::in(seconds(5)))) == "fine");
 }

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <set>
 #include <thread>
 #include <vector>
@@ -263,6 +264,45 @@ TEST_CASE("a server that ends while a client waits fails the wait at once and na
   CHECK(value.status().text().find("lost the store at " + address) != std::string::npos);
   CHECK(client->set("key", {}).code() == Code::unavailable);
   CHECK(Deadline::Clock::now() - before < seconds(5));
+}
+
+TEST_CASE("calls to a server that is stopped end at their deadlines and name its keeper") {
+  int pipe[2];
+  REQUIRE(::pipe(pipe) == 0);
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    TcpServerOptions options;
+    options.holder_rank = 3;
+    options.holder_host = "noded";
+    const auto server = TcpServer::start(options, test_secret());
+    const std::uint16_t port = server.ok() ? (*server)->port() : 0;
+    static_cast<void>(!::write(pipe[1], &port, sizeof port));
+    for (;;) ::pause();
+  }
+  std::uint16_t port = 0;
+  REQUIRE(::read(pipe[0], &port, sizeof port) == static_cast<ssize_t>(sizeof port));
+  const auto store =
+      connect_tcp_store("127.0.0.1:" + std::to_string(port), test_secret(), Deadline::in(seconds(20)));
+  REQUIRE(store.ok());
+  ::kill(child, SIGSTOP);
+  REQUIRE(::waitpid(child, nullptr, WUNTRACED) == child);  // all its threads have stopped
+  const auto soon = [] { return Deadline::in(milliseconds(50)); };
+  const std::vector<std::string> keys{"key"};
+  const auto before = Deadline::Clock::now();
+  for (const Status& status :
+       {(*store)->set("key", {}, soon()), (*store)->add("sum", 1, soon()).status(),
+        (*store)->get("other", soon()).status(), (*store)->missing(keys, soon()).status()}) {
+    CHECK(status.code() == Code::timed_out);
+    CHECK(status.failure().peer == 3);
+    CHECK_THAT(status.text(), Catch::Contains("kept by rank 3 (host noded), has not answered for"));
+  }
+  CHECK(Deadline::Clock::now() - before < seconds(3));
+  ::kill(child, SIGCONT);
+  CHECK((*store)->get("key", Deadline::in(seconds(20))).ok());  // what was set in vain has arrived
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  for (const int end : pipe) ::close(end);
 }
 
 TEST_CASE("two hundred clients meet through one server") {
