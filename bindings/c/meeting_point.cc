@@ -138,7 +138,7 @@ Result<Joined> join_through(const Rendezvous& rendezvous, const std::string& key
     last = std::move(store).status();
     std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(kPause, deadline.left()));
   }
-  return last;
+  return std::move(last).with("joining the meeting point that rank 0 keeps");
 }
 
 }  // namespace rondel::c

@@ -208,8 +208,9 @@ Result<Started> start_from_unique_id(const Settings& settings, std::span<const s
   const Deadline deadline = Deadline::in(settings.config.start_timeout);
   auto store = connect_tcp_store(point->address, point->secret, deadline);
   if (!store.ok())
-    return without_meeting_point(std::move(store).status().with("joining the meeting point of the unique id"),
-                                 rank, true);
+    return without_meeting_point(
+        std::move(store).status().with("joining the meeting point of the unique id, which rank 0 keeps"),
+        rank, true);
   Entry entry{.rank = rank,
               .size = size,
               .point = *point,
