@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -64,9 +65,8 @@ void JobHold::started() {
 
 JobHold::~JobHold() {
   if (served_by_rank_0_ && server_ == nullptr) say_goodbye();
-  if (presence_ == nullptr) return;
-  if (server_ != nullptr) await_goodbyes();
-  job_->member->leave(presence_);
+  if (server_ != nullptr && job_->store != nullptr) await_goodbyes();
+  if (presence_ != nullptr) job_->member->leave(presence_);
 }
 
 void JobHold::say_goodbye() {
@@ -75,10 +75,14 @@ void JobHold::say_goodbye() {
 }
 
 void JobHold::await_goodbyes() {
+  const bool in_start = presence_ == nullptr;
+  // Those that came to a start still have to read why it failed; who never came says nothing.
+  const auto arrived = server_->arrived_ranks();
   std::vector<std::string> keys;
-  for (Rank rank = 1; rank < size_; ++rank) keys.push_back(goodbye_key(rank));
-  const Deadline deadline = Deadline::in(patience_);
-  while (!presence_->raised()) {
+  for (Rank rank = 1; rank < size_; ++rank)
+    if (!in_start || std::ranges::binary_search(arrived, rank)) keys.push_back(goodbye_key(rank));
+  const Deadline deadline = Deadline::in(in_start ? kPatienceInStart : patience_);
+  while (in_start || !presence_->raised()) {
     const Status all = job_->store->wait(keys, Deadline::in(kGlance).or_before(deadline));
     if (all.ok()) return;
     if (all.code() == Code::timed_out && !deadline.passed()) continue;

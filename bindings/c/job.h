@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // JobHold: one rank's part in a job, shared by its communicators; the last of them ends it. Where rank 0
 // serves the meeting point, it stays until the other ranks have said goodbye, died, or used up the operation
-// timeout (two seconds once the job has failed), because without it they could not tell a death from an end.
-// Its communicators' threads, one at a time.
+// timeout (two seconds once the job has failed, half a second when its start has), because without it they
+// could not tell a death from an end. Its communicators' threads, one at a time.
 #pragma once
 
 #include <algorithm>
@@ -47,6 +47,9 @@ class JobHold {
  private:
   // Long enough for the verdict to reach every rank that still listens.
   static constexpr std::chrono::milliseconds kPatienceAfterFailure{2'000};
+
+  /// For the ranks that came to a start that failed.
+  static constexpr std::chrono::milliseconds kPatienceInStart{500};
 
   JobHold() = default;
   void say_goodbye();
