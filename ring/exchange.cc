@@ -91,6 +91,7 @@ Result<Bytes> StoreExchange::get(const std::string& key, Deadline deadline) {
 /// Who has not come; a failure when the store does not tell.
 Result<std::vector<Rank>> StoreExchange::missing_ranks(std::string_view what) {
   std::vector<std::string> keys;
+  keys.reserve(static_cast<std::size_t>(size_));
   for (Rank rank = 0; rank < size_; ++rank) keys.push_back(key(what, rank));
   const std::lock_guard lock(mutex_);
   const auto missing = store_.missing(keys, Deadline::in(kInquest));
