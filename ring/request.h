@@ -29,15 +29,15 @@ enum class CollectiveKind : std::uint8_t {
 
 std::string_view name_of(CollectiveKind kind);
 
+/// What a collective is made for: a call that names it, or a larger one that is built on it. Ranks that
+/// differ in this do not mean the same, whatever else is equal.
+enum class Purpose : std::uint8_t { itself, split, finalize };
+
 /// Counts are elements. `counts`, where used, has one entry per rank and is the same on every rank
 /// (all_gather, reduce_scatter, gather, scatter); for all_to_all `counts` is what this rank sends to each and
 /// `receive_counts` what it receives from each. Empty counts: every rank has `count`. In place: all_reduce,
 /// broadcast, reduce: output == input. reduce_scatter: output == input + own offset. all_gather: input ==
 /// output + own offset. gather and scatter at the root likewise. all_to_all: never.
-/// What a collective is made for: a call that names it, or a larger one that is built on it. Ranks that
-/// differ in this do not mean the same, whatever else is equal.
-enum class Purpose : std::uint8_t { itself, split, finalize };
-
 struct CollectiveRequest {
   CollectiveKind kind = CollectiveKind::barrier;
   Purpose purpose = Purpose::itself;

@@ -16,16 +16,13 @@
 
 #include "lib/deadline.h"
 #include "tests/bindings/job_world.h"
+#include "tests/support/clocks.h"
 
 namespace rondel::test {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-double seconds_since(Deadline::Clock::time_point begin) {
-  return std::chrono::duration<double>(Deadline::Clock::now() - begin).count();
-}
 
 /// Sums large vectors until that fails; returns the failure.
 rondel_status_t sum_until_failure(rondel_comm_t comm) {
@@ -35,12 +32,6 @@ rondel_status_t sum_until_failure(rondel_comm_t comm) {
         rondel_allreduce(comm, data.data(), data.data(), data.size(), RONDEL_FLOAT32, RONDEL_MAX);
     if (status != RONDEL_OK) return status;
   }
-}
-
-void expect_status(RankTest& test, rondel_status_t found, rondel_status_t wanted, std::string_view what,
-                   Where where = Where::current()) {
-  test.expect_equal(std::string(rondel_status_string(found)), std::string(rondel_status_string(wanted)),
-                    std::string(what) + " (" + last_error().text + ")", where);
 }
 
 /// The failure names `guilty`, with host and operation, and stays: the next call returns it too.

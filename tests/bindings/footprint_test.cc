@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a rank costs beside the caller's buffers: memory for large messages, and a core's time while it waits.
 #include <rondel.h>
-#include <time.h>
 
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "tests/bindings/job_world.h"
+#include "tests/support/clocks.h"
 
 namespace rondel::test {
 namespace {
@@ -24,9 +24,7 @@ long status_kilobytes(const std::string& field) {
 }
 
 double process_cpu_seconds() {
-  timespec time{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+  return std::chrono::duration<double>(cpu_time(CLOCK_PROCESS_CPUTIME_ID)).count();
 }
 
 }  // namespace

@@ -93,6 +93,12 @@ void require_ok(RankTest& test, rondel_status_t status, rondel_comm_t comm, std:
     test.stop(fmt::format("{}: {}: {}", what, rondel_status_string(status), last_error(comm).text), where);
 }
 
+void expect_status(RankTest& test, rondel_status_t found, rondel_status_t wanted, std::string_view what,
+                   Where where) {
+  test.expect_equal(std::string(rondel_status_string(found)), std::string(rondel_status_string(wanted)),
+                    std::string(what) + " (" + last_error().text + ")", where);
+}
+
 std::vector<std::string> run_job_as_threads(Rank ranks, const std::string& transport, const CommBody& body,
                                             double timeout_seconds, End end, const std::string& algorithm) {
   rondel_options_t options = RONDEL_OPTIONS_INIT;

@@ -38,6 +38,10 @@ rondel_error_t last_error(rondel_comm_t comm = nullptr);
 void require_ok(RankTest& test, rondel_status_t status, rondel_comm_t comm, std::string_view what,
                 Where where = Where::current());
 
+/// Checks a status; the text of a difference holds this thread's last error.
+void expect_status(RankTest& test, rondel_status_t found, rondel_status_t wanted, std::string_view what,
+                   Where where = Where::current());
+
 using CommBody = std::function<void(RankTest&, rondel_comm_t)>;
 
 enum class End { together, alone };  // rondel_finalize, rondel_destroy

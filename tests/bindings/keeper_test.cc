@@ -13,16 +13,13 @@
 
 #include "lib/deadline.h"
 #include "tests/bindings/job_world.h"
+#include "tests/support/clocks.h"
 
 namespace rondel::test {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-double seconds_since(Deadline::Clock::time_point begin) {
-  return std::chrono::duration<double>(Deadline::Clock::now() - begin).count();
-}
 
 /// Closed until the test opens it to so many processes. Made before they are forked.
 class Gate {
@@ -52,12 +49,6 @@ void stop(ProcessWorld& world, Rank rank) {
   REQUIRE(::waitid(P_PID, static_cast<id_t>(world.pid_of(rank)), &facts, WSTOPPED | WNOWAIT) == 0);
 }
 
-void expect_code(RankTest& test, rondel_status_t found, rondel_status_t wanted, std::string_view what,
-                 Where where = Where::current()) {
-  test.expect_equal(std::string(rondel_status_string(found)), std::string(rondel_status_string(wanted)),
-                    std::string(what) + " (" + last_error().text + ")", where);
-}
-
 void expect_within(RankTest& test, double limit, Deadline::Clock::time_point begin, std::string_view what) {
   const double took = seconds_since(begin);
   test.expect(took < limit, std::string(what) + " took " + std::to_string(took) + " s, " + last_error().text);
@@ -75,7 +66,7 @@ ProcessJobOptions starting_at(Server server) {
 rondel_error_t failed_start(RankTest& test) {
   const auto begin = Deadline::Clock::now();
   rondel_comm_t comm = nullptr;
-  expect_code(test, rondel_init(nullptr, &comm), RONDEL_TIMED_OUT, "start");
+  expect_status(test, rondel_init(nullptr, &comm), RONDEL_TIMED_OUT, "start");
   expect_within(test, kStartLimit, begin, "the start");
   const rondel_error_t error = last_error();
   test.expect_equal(error.rank, test.rank(), std::string("says who reports: ") + error.text);
@@ -89,14 +80,14 @@ enum class Way { destroy, finalize, finalize_after_failure };
 
 void end(RankTest& test, rondel_comm_t comm, Way way) {
   if (way == Way::finalize_after_failure)
-    expect_code(test, rondel_barrier(comm), RONDEL_TIMED_OUT, "a barrier without rank 0");
+    expect_status(test, rondel_barrier(comm), RONDEL_TIMED_OUT, "a barrier without rank 0");
   const auto begin = Deadline::Clock::now();
   if (way == Way::destroy) {
-    expect_code(test, rondel_destroy(comm), RONDEL_OK, "destroy");
+    expect_status(test, rondel_destroy(comm), RONDEL_OK, "destroy");
     expect_within(test, 0.9, begin, "destroy");
   } else {
     const bool failed = way == Way::finalize_after_failure;
-    expect_code(test, rondel_finalize(comm), RONDEL_TIMED_OUT, "finalize");
+    expect_status(test, rondel_finalize(comm), RONDEL_TIMED_OUT, "finalize");
     expect_within(test, failed ? 0.9 : 1 + 1.8, begin, "finalize");
   }
 }

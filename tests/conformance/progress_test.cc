@@ -7,18 +7,13 @@
 #include <ctime>
 
 #include "tests/conformance/world.h"
+#include "tests/support/clocks.h"
 
 namespace rondel::conformance {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
-
-nanoseconds thread_cpu_time() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + nanoseconds(time.tv_nsec);
-}
 
 bool readable(int descriptor, milliseconds within) {
   pollfd item{.fd = descriptor, .events = POLLIN, .revents = 0};
@@ -51,9 +46,9 @@ TEST_CASE("G2: progress waits as long as it may when nothing happens, and leaves
             m.t.require_ok(m.recv(0, buffer.all(), done), "post");
             (void)m.e.progress(nanoseconds::zero());
             const auto started = Deadline::Clock::now();
-            const auto cpu_before = thread_cpu_time();
+            const auto cpu_before = test::cpu_time(CLOCK_THREAD_CPUTIME_ID);
             const auto finished = m.e.progress(milliseconds(300));
-            const auto cpu = thread_cpu_time() - cpu_before;
+            const auto cpu = test::cpu_time(CLOCK_THREAD_CPUTIME_ID) - cpu_before;
             const auto waited = Deadline::Clock::now() - started;
             m.t.require_ok(finished, "progress");
             m.t.expect_equal(*finished, std::size_t{0}, "works finished");

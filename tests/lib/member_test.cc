@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lib/store/tcp_server.h"
+#include "tests/support/clocks.h"
 
 namespace rondel::liveness {
 namespace {
@@ -263,15 +264,10 @@ TEST_CASE("an idle member and its server use next to no time") {
   const auto member = server.connect();
   const auto watch = member->join(kWorld, 0, 1, "a");
   REQUIRE(server.await_arrivals(1));
-  const auto spent = [] {
-    timespec time{};
-    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    return seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-  };
-  const auto before = spent();
+  const auto before = test::cpu_time(CLOCK_PROCESS_CPUTIME_ID);
   const auto until = Deadline::in(milliseconds(1'200));  // a beat is among it
   while (!until.passed()) ::poll(nullptr, 0, until.left_ms());
-  CHECK(spent() - before < milliseconds(12));
+  CHECK(test::cpu_time(CLOCK_PROCESS_CPUTIME_ID) - before < milliseconds(12));
 }
 
 TEST_CASE("members come and go without leaving descriptors or threads") {

@@ -8,7 +8,6 @@
 
 #include <catch2/catch.hpp>
 #include <new>
-#include <stdexcept>
 
 namespace rondel {
 

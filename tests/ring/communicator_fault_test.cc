@@ -9,16 +9,13 @@
 
 #include "ring/communicator.h"
 #include "tests/ring/ring_world.h"
+#include "tests/support/clocks.h"
 
 namespace rondel::test {
 namespace {
 
 using Kind = CollectiveKind;
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// Runs `request_of(rank)` on every rank of `size` and checks that all fail alike, soon, and without touching
 /// data.

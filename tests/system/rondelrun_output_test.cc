@@ -14,17 +14,13 @@
 #include "tests/system/rondelrun_support.h"
 
 using Catch::Matchers::Contains;
+using rondel::test::file_text;
 using rondel::test::kHelper;
 using rondel::test::kHelperWord;
 using rondel::test::RunningLauncher;
 using rondel::test::TemporaryFolder;
 
 namespace {
-
-std::string file_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 /// Checks that `lines` are, for each rank in its order, exactly "PREFIXline I of rank R".
 void check_numbered(const std::vector<std::string>& lines, int ranks, int count) {

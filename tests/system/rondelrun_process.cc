@@ -23,17 +23,13 @@
 #include <sstream>
 
 #include "lib/deadline.h"
+#include "tests/system/rondelrun_support.h"
 
 namespace rondel::test {
 namespace {
 
 double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-std::string whole_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 /// A pipe that holds `text` and then ends.
@@ -199,7 +195,7 @@ std::vector<pid_t> RunningLauncher::processes() const {
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc"), ::closedir);
   while (const dirent* entry = ::readdir(directory.get())) {
     const pid_t process = std::atoi(entry->d_name);
-    if (process <= 0 || whole_file(fmt::format("/proc/{}/environ", process)).find(mark_) == std::string::npos)
+    if (process <= 0 || file_text(fmt::format("/proc/{}/environ", process)).find(mark_) == std::string::npos)
       continue;
     found.push_back(process);  // a zombie has no environment, so these all live
   }
@@ -218,7 +214,7 @@ bool RunningLauncher::wait_for_stopped(std::size_t count) const {
   return holds_within(std::chrono::seconds(20), [this, count] {
     std::size_t stopped = 0;
     for (const pid_t process : processes()) {
-      const std::string stat = whole_file(fmt::format("/proc/{}/stat", process));
+      const std::string stat = file_text(fmt::format("/proc/{}/stat", process));
       const auto name_end = stat.rfind(')');
       stopped += name_end != std::string::npos && stat.compare(name_end, 3, ") T") == 0 ? 1 : 0;
     }
@@ -230,7 +226,7 @@ bool RunningLauncher::wait_until_idle() const {
   std::string before;
   int unchanged = 0;
   return holds_within(std::chrono::seconds(20), [this, &before, &unchanged] {
-    std::string counters = whole_file(fmt::format("/proc/{}/io", pid_));
+    std::string counters = file_text(fmt::format("/proc/{}/io", pid_));
     unchanged = counters == before && counters.find("wchar: 0\n") == std::string::npos ? unchanged + 1 : 0;
     before = std::move(counters);
     return unchanged >= 20;
@@ -239,7 +235,7 @@ bool RunningLauncher::wait_until_idle() const {
 
 std::size_t RunningLauncher::resident_bytes() const {
   std::size_t total = 0, resident = 0;
-  std::istringstream(whole_file(fmt::format("/proc/{}/statm", pid_))) >> total >> resident;
+  std::istringstream(file_text(fmt::format("/proc/{}/statm", pid_))) >> total >> resident;
   return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 

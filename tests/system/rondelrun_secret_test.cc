@@ -22,16 +22,12 @@
 
 using Catch::Matchers::Contains;
 using rondel::Secret;
+using rondel::test::file_text;
 using rondel::test::Gate;
 using rondel::test::RunningLauncher;
 using rondel::test::TemporaryFolder;
 
 namespace {
-
-std::string file_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 /// Without what stands between the bytes of a dump, and in small letters.
 std::string packed(std::string_view text) {

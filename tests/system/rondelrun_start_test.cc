@@ -17,6 +17,7 @@
 #include "tests/system/rondelrun_support.h"
 
 using Catch::Matchers::Contains;
+using rondel::test::file_text;
 using rondel::test::kHelper;
 using rondel::test::kHelperWord;
 using rondel::test::RunningLauncher;
@@ -35,11 +36,6 @@ std::map<int, Facts> facts_of(const RunningLauncher& launcher) {
     facts[std::stoi(line.substr(1))][line.substr(colon + 2, equals - colon - 2)] = line.substr(equals + 1);
   }
   return facts;
-}
-
-std::string file_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 int run_for_code(std::vector<std::string> arguments, std::string& error, int descriptor_limit = 0) {

@@ -21,6 +21,9 @@ extern const std::string kHelper;
 /// The same as one word of a shell's: its path may hold spaces.
 extern const std::string kHelperWord;
 
+/// All of a file; empty when it can not be read.
+std::string file_text(const std::string& path);
+
 class TemporaryFolder {
  public:
   TemporaryFolder() {

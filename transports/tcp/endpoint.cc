@@ -236,11 +236,12 @@ Result<std::size_t> TcpEndpoint::progress(std::chrono::nanoseconds may_block_for
     if (options_.oversubscribed) ::sched_yield();
     if (++empty_turns % kTurnsPerClockLook != 0 && !active_.empty()) continue;
     const auto now = Deadline::Clock::now();
-    if (std::exchange(moved_, false)) last_moved_ = now;
+    if (std::exchange(moved_, false)) {
+      last_moved_ = now;
+      wait_ = Wait::none;
+    }
     if (now - started >= may_block_for) return std::size_t{0};
-    wait_ = now - last_moved_ < spin_.least() ? Wait::none
-            : wait_ == Wait::slept            ? Wait::slept
-                                              : Wait::polled;
+    if (wait_ == Wait::none && now - last_moved_ >= spin_.least()) wait_ = Wait::polled;
     if (now - last_moved_ < spin_.now() && !active_.empty()) continue;
     if (!active_.empty()) wait_ = Wait::slept;
     sleep(may_block_for - (now - started));

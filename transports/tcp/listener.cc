@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/v6_only.hpp>
@@ -27,9 +28,6 @@ namespace {
 
 constexpr std::size_t kMaxGreetings = 512;  // strangers at one time; beyond it the oldest goes
 constexpr int kBacklog = 1024;
-
-// Whether the n-th of its kind is worth a warning: a power of two.
-bool round(std::uint64_t n) { return (n & (n - 1)) == 0; }
 
 }  // namespace
 
@@ -108,7 +106,7 @@ void Listener::Body::accepted(tcp::acceptor& acceptor, error_code error, Greetin
 
 void Listener::Body::pause(tcp::acceptor& acceptor, error_code why) {
   ++pauses;
-  log(round(pauses) ? LogLevel::warn : LogLevel::debug,
+  log(std::has_single_bit(pauses) ? LogLevel::warn : LogLevel::debug,
       "can not accept a connection: {}; raise the limit on open files (ulimit -n) ({} times so far)",
       why.message(), pauses);
   const auto breather = std::make_shared<asio::steady_timer>(io, std::chrono::milliseconds(100));
@@ -169,8 +167,8 @@ void Listener::Body::welcome(const LinkHello& hello, Greeting::Socket socket) {
 // One line for a stranger, and not one for each of thousands.
 void Listener::Body::turn_away(const std::string& from, const Status& why) {
   ++strangers;
-  log(round(strangers) ? LogLevel::warn : LogLevel::debug, "closed a connection from {}: {} ({} so far)",
-      from, why.text(), strangers);
+  log(std::has_single_bit(strangers) ? LogLevel::warn : LogLevel::debug,
+      "closed a connection from {}: {} ({} so far)", from, why.text(), strangers);
 }
 
 Listener::Listener() : body_(std::make_unique<Body>()) {}

@@ -4,26 +4,16 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <thread>
 
+#include "tests/support/clocks.h"
 #include "tests/transports/tcp/world.h"
 
 namespace rondel::tcp::test {
-
-namespace {
-
-double thread_cpu_seconds() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
-
-}  // namespace
 
 TEST_CASE("waiting for a rank that is late costs no core while a connected one sends already") {
   const auto secret = Secret::generate();
@@ -59,12 +49,12 @@ TEST_CASE("waiting for a rank that is late costs no core while a connected one s
   while (!sent.done() && !soon.passed()) REQUIRE(one.endpoint->progress({}).ok());
   while (!received.done() && !soon.passed()) REQUIRE(zero.endpoint->progress({}).ok());
 
-  const double before = thread_cpu_seconds();
+  const auto before = rondel::test::cpu_time(CLOCK_THREAD_CPUTIME_ID);
   const Status waited =
       zero.endpoint->connect(addresses, std::span(&late, 1), Deadline::in(std::chrono::milliseconds(600)));
   CHECK(waited.code() == Code::timed_out);
   CHECK(waited.failure().peer == late);
-  CHECK(thread_cpu_seconds() - before < 0.2);
+  CHECK(rondel::test::cpu_time(CLOCK_THREAD_CPUTIME_ID) - before < std::chrono::milliseconds(200));
 }
 
 TEST_CASE("a program that a rank starts inherits none of its sockets") {
