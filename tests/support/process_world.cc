@@ -18,6 +18,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <system_error>
+#include <thread>
 
 #include "lib/check.h"
 
@@ -33,12 +34,21 @@ int wait_readable(int fd, Deadline deadline) {
   return ready;
 }
 
-// A lock that another thread holds at the fork stays held in the child for good.
+std::ptrdiff_t thread_count() {
+  const std::filesystem::directory_iterator threads("/proc/self/task");
+  return std::distance(begin(threads), end(threads));
+}
+
+// A lock that another thread holds at the fork stays held in the child for good. A joined thread is listed
+// until the kernel has put it away.
 void require_one_thread() {
 #ifndef __SANITIZE_THREAD__  // which has a thread of its own, and says itself when there are others
-  const std::filesystem::directory_iterator threads("/proc/self/task");
-  if (std::distance(begin(threads), end(threads)) > 1)
-    throw std::logic_error("ranks can not be forked here: this process has several threads");
+  const auto deadline = Deadline::in(std::chrono::seconds(2));
+  while (thread_count() > 1) {
+    if (deadline.passed())
+      throw std::logic_error("ranks can not be forked here: this process has several threads");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 #endif
 }
 

@@ -216,7 +216,8 @@ Result<std::size_t> TcpEndpoint::progress(std::chrono::nanoseconds may_block_for
   if (!failure_.ok()) return failure_;
   if (inbox_->may_hold_something()) RONDEL_TRY(take_arrivals({}));
   const auto started = Deadline::Clock::now();
-  for (int empty_turns = 0;;) {
+  // Who slept before this call and finds nothing now sleeps again at once.
+  for (int empty_turns = wait_ == Wait::slept ? kTurnsPerClockLook - 1 : 0;;) {
     const Turn turn = turn_of_links();
     const auto faulty = [](const Link* link) { return link->faulty(); };
     if (turn.finished > 0 || turn.moved || std::any_of(active_.begin(), active_.end(), faulty)) settle();
@@ -246,7 +247,7 @@ Result<std::size_t> TcpEndpoint::progress(std::chrono::nanoseconds may_block_for
     if (!active_.empty()) wait_ = Wait::slept;
     sleep(may_block_for - (now - started));
     if (inbox_->may_hold_something()) RONDEL_TRY(take_arrivals({}));
-    empty_turns = 0;
+    empty_turns = kTurnsPerClockLook - 1;
   }
 }
 
