@@ -11,15 +11,6 @@
 namespace rondel {
 namespace {
 
-Status descriptor_failure(std::string_view what, int error) {
-  if (error != EMFILE && error != ENFILE) return system_failure(Code::unavailable, what, error);
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  return system_failure(
-      Code::out_of_resources, what, error,
-      fmt::format("the launcher may have {} open files (ulimit -n); raise it", limit.rlim_cur));
-}
-
 struct OutputPipe {
   UniqueFd ours;
   UniqueFd rank_s;
@@ -28,7 +19,8 @@ struct OutputPipe {
 Result<OutputPipe> open_pipe() {
   constexpr int kPipeBytes = 256 * 1024;
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return descriptor_failure("opening a pipe for output", errno);
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return system_failure(Code::unavailable, "opening a pipe for output", errno);
   OutputPipe pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
   ::fcntl(pipe.ours.get(), F_SETFL, O_NONBLOCK);       // of our end only
   ::fcntl(pipe.ours.get(), F_SETPIPE_SZ, kPipeBytes);  // faster when the system grants it
@@ -39,7 +31,7 @@ Result<OutputPipe> open_pipe() {
 
 Result<UniqueFd> Agent::secret_descriptor() const {
   UniqueFd fd(::memfd_create("rondel-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd) return descriptor_failure("opening memory for the job secret", errno);
+  if (!fd) return system_failure(Code::unavailable, "opening memory for the job secret", errno);
   const auto bytes = secret_.bytes();
   const bool written =
       ::write(fd.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) &&
@@ -54,7 +46,7 @@ Result<UniqueFd> Agent::input_for(Rank rank) const {
   const bool background = ::isatty(0) == 1 && ::tcgetpgrp(0) != ::getpgrp();
   const bool reads = job_.stdin_rank == rank && !background;
   UniqueFd fd(reads ? ::fcntl(0, F_DUPFD_CLOEXEC, 3) : ::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!fd) return descriptor_failure("opening standard input", errno);
+  if (!fd) return system_failure(Code::unavailable, "opening standard input", errno);
   return fd;
 }
 

@@ -57,12 +57,13 @@ int show_plan(const Options& options, const JobPlan& plan) {
 int plan_and_run(const Options& options) {
   std::vector<std::string> inherited;
   for (char** entry = environ; *entry != nullptr; ++entry) inherited.emplace_back(*entry);
-  const HostIdentity host = this_host();
-  const auto plan = make_plan(options, inherited, host.name);
+  const auto host = this_host();
+  if (!host.ok()) return fail(kLaunchFailureExit, host.status());
+  const auto plan = make_plan(options, inherited, host->name);
   if (!plan.ok()) return fail(kUsageExit, plan.status());
   configure_log(plan->log_level, "launcher");
-  if (options.verbose && options.ranks > host.cores)
-    fmt::print(stderr, "rondelrun: {} ranks share {} cores\n", options.ranks, host.cores);
+  if (options.verbose && options.ranks > host->cores)
+    fmt::print(stderr, "rondelrun: {} ranks share {} cores\n", options.ranks, host->cores);
   return options.action == Action::dry_run ? show_plan(options, *plan) : run_job(options, *plan);
 }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <fstream>
 #include <limits>
@@ -104,11 +105,18 @@ bool same_machine(const HostIdentity& one, const HostIdentity& other) {
 
 int machine_cores() { return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN))); }
 
-HostIdentity this_host() {
-  HostIdentity host;
+std::string host_name() {
   std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) == 0) host.name = name.data();
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string();
+}
+
+Result<HostIdentity> this_host() {
+  HostIdentity host;
+  host.name = host_name();
+  errno = 0;
   host.kernel = first_line_of("/proc/sys/kernel/random/boot_id");
+  if (host.kernel.empty() && resources_ran_out(errno))
+    return system_failure(Code::out_of_resources, "reading this machine's boot id", errno);
   struct stat network {};
   if (::stat("/proc/self/ns/net", &network) == 0)
     host.kernel.append("/").append(std::to_string(network.st_ino));

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "lib/status.h"
+
 namespace rondel {
 
 struct HostIdentity {
@@ -14,8 +16,10 @@ struct HostIdentity {
   int cores = 1;  ///< cores this process may run on (its affinity mask, cgroup quota rounded up)
 };
 
-/// Never fails: what can not be read is left out of the identity.
-HostIdentity this_host();
+/// out_of_resources when no descriptor was left to read it; what the system does not offer is left out.
+Result<HostIdentity> this_host();
+/// HostIdentity::name alone, which needs no descriptor.
+std::string host_name();
 
 /// Whether two processes share a machine and thus its cores, be it from different containers.
 bool same_machine(const HostIdentity& one, const HostIdentity& other);

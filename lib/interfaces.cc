@@ -71,12 +71,8 @@ Result<IpAddress> parse_ip(std::string_view text) {
 
 Result<std::vector<Interface>> system_interfaces() {
   ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) {
-    const bool no_room = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
-    return system_failure(no_room ? Code::out_of_resources : Code::io_error,
-                          "can not list network interfaces", errno,
-                          no_room ? "raise the limit on open files (ulimit -n)" : "");
-  }
+  if (::getifaddrs(&list) != 0)
+    return system_failure(Code::io_error, "can not list network interfaces", errno);
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owned(list, &::freeifaddrs);
   std::vector<Interface> found;
   for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next) {

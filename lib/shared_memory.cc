@@ -66,9 +66,6 @@ Result<UniqueFd> make_memfd(std::size_t bytes) {
   if (!fd && errno == EINVAL)  // before Linux 6.3
     fd = UniqueFd(::memfd_create("rondel-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const int error = errno;
-  if (!fd && error == EMFILE)
-    return exhausted(bytes, fmt::format("all {} descriptors (ulimit -n) are in use", limit_of(RLIMIT_NOFILE)),
-                     "raise ulimit -n");
   if (!fd) return system_failure(Code::out_of_resources, "memfd_create", error);
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
     return system_failure(Code::out_of_resources, "setting a memfd's size to " + sized(bytes), errno);

@@ -2,8 +2,10 @@
 #include "lib/status.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <array>
+#include <cerrno>
 #include <system_error>
 
 namespace rondel {
@@ -56,7 +58,26 @@ Status Status::with(std::string_view context) && {
   return std::move(*this);
 }
 
+namespace {
+
+std::string hint_for(int error_number) {
+  rlimit limit{};
+  if (error_number == EMFILE && ::getrlimit(RLIMIT_NOFILE, &limit) == 0)
+    return fmt::format("this process may have {} open files; raise the limit (ulimit -n)", limit.rlim_cur);
+  if (error_number == ENFILE) return "the whole machine may have no more open files (sysctl fs.file-max)";
+  return {};
+}
+
+}  // namespace
+
+bool resources_ran_out(int error_number) {
+  return error_number == EMFILE || error_number == ENFILE || error_number == ENOBUFS ||
+         error_number == ENOMEM;
+}
+
 Status system_failure(Code code, std::string_view what, int error_number, std::string hint) {
+  if (resources_ran_out(error_number)) code = Code::out_of_resources;
+  if (hint.empty()) hint = hint_for(error_number);
   return Status(code, fmt::format("{}: {}", what, std::system_category().message(error_number)),
                 std::move(hint));
 }

@@ -74,7 +74,11 @@ class [[nodiscard]] Status {
   std::unique_ptr<Body> body_;
 };
 
-/// "what: the system's words for error_number"
+/// Whether errno says that descriptors or memory ran out, which may pass or be raised.
+bool resources_ran_out(int error_number);
+
+/// "what: the system's words for error_number". What ran out is Code::out_of_resources, whatever `code` says,
+/// and without a hint of the caller's the limit is named.
 Status system_failure(Code code, std::string_view what, int error_number, std::string hint = {});
 
 /// A value, or the Status that explains why there is none.

@@ -115,7 +115,7 @@ class Bootstrap {
   Result<Attachment> run();
 
  private:
-  Hello own_hello() const;
+  Result<Hello> own_hello() const;
   Result<std::vector<Hello>> greet();
   Status choose(std::span<const Hello> hellos);
   Status open(const Surroundings& around);
@@ -130,20 +130,24 @@ class Bootstrap {
   Attachment attachment_;
 };
 
-Hello Bootstrap::own_hello() const {
+Result<Hello> Bootstrap::own_hello() const {
+  auto host = this_host();
+  RONDEL_TRY(host);
   Hello hello;
   hello.size = options_.size;
   hello.transport = options_.transport;
   hello.algorithm = options_.algorithm;
   hello.segment_bytes = options_.segment_bytes;
-  hello.host = this_host();
+  hello.host = *std::move(host);
   for (const auto& transport : job_.transports)
     hello.offers.push_back({std::string(transport->name()), transport->probe()});
   return hello;
 }
 
 Result<std::vector<Hello>> Bootstrap::greet() {
-  auto all = exchange_.all_gather("hello", encode_hello(own_hello()), deadline_);
+  const auto mine = own_hello();
+  RONDEL_TRY(mine);
+  auto all = exchange_.all_gather("hello", encode_hello(*mine), deadline_);
   RONDEL_TRY(all);
   std::vector<Hello> hellos;
   for (const Bytes& bytes : *all) {

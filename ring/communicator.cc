@@ -34,7 +34,7 @@ Result<std::string> unique_name(Job& job, const CommunicatorOptions& options, De
 
 std::shared_ptr<liveness::Watch> join(Job& job, liveness::Context context, Rank rank, Rank size) {
   if (job.member == nullptr || size == 1) return std::make_shared<liveness::Watch>(context);
-  return job.member->join(context, rank, size, this_host().name);
+  return job.member->join(context, rank, size, host_name());
 }
 
 /// One way for the ranks of a split to talk: all-gathers on the communicator that is split. All of its ranks
@@ -139,7 +139,7 @@ Result<std::unique_ptr<Communicator>> Communicator::Body::build(std::shared_ptr<
   if (watch == nullptr) watch = std::make_shared<liveness::Watch>(context_of(options.name));
   if (exchange == nullptr) {
     attachment.transport = "none";
-    attachment.hosts = {this_host().name};
+    attachment.hosts = {host_name()};
   } else {
     auto made = bootstrap(*job, options, *exchange, *watch, deadline);
     if (!made.ok()) {

@@ -23,8 +23,7 @@ Result<std::unique_ptr<Doorbell>> Doorbell::create() {
   doorbell->bell_ = UniqueFd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   doorbell->both_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   if (!doorbell->bell_ || !doorbell->both_ || !watch(doorbell->both_.get(), doorbell->bell_.get()))
-    return system_failure(Code::out_of_resources, "making a descriptor to wait on", errno,
-                          "raise the limit on open files (ulimit -n)");
+    return system_failure(Code::out_of_resources, "making a descriptor to wait on", errno);
   return doorbell;
 }
 

@@ -60,7 +60,7 @@ Result<std::shared_ptr<JobHold>> JobHold::create(const Config& config, Entry ent
 }
 
 void JobHold::started() {
-  if (served_by_rank_0_) presence_ = job_->member->join(kPresence, rank_, size_, this_host().name);
+  if (served_by_rank_0_) presence_ = job_->member->join(kPresence, rank_, size_, host_name());
 }
 
 JobHold::~JobHold() {

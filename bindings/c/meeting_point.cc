@@ -96,7 +96,7 @@ Result<HostedMeetingPoint> host_meeting_point(const Config& config, const Secret
   options.port = port;
   options.handshake_timeout = config.handshake_timeout;
   options.holder_rank = 0;
-  options.holder_host = this_host().name;
+  options.holder_host = host_name();
   auto server = TcpServer::start(options, secret);
   if (!server.ok()) return std::move(server).status().with("serving the job's meeting point");
   MeetingPoint point{(*server)->address(), secret};

@@ -177,7 +177,7 @@ Result<Started> start_under_torchrun(const Settings& settings) {
   const auto directory = private_directory();
   RONDEL_TRY(directory);
   Settings named = settings;
-  named.config.job = fmt::format("{}/{}/{}", config.job, this_host().name, master->port);
+  named.config.job = fmt::format("{}/{}/{}", config.job, host_name(), master->port);
   return start_in_directory(named, *directory, *config.rank, *config.size, true);
 }
 

@@ -316,6 +316,13 @@ Incident Monitor::State::verdict(const ContextState& context, const Lateness& la
                                    context.who(late.reporter)),
                        "raise RONDEL_TIMEOUT_S if the operation only needs longer");
   if (peer->second.life == Life::left) return departure_of(context, late.peer, late.reporter);
+  if (late.sequence == 0)
+    return incident_of(
+        context, Code::timed_out, late.peer,
+        fmt::format("{} has not answered {} of {} with a matching call; its newest collective is #{}",
+                    context.who(late.peer), operation, context.who(late.reporter), peer->second.entered),
+        "each send needs a recv of the same count and type, and each recv a send; raise RONDEL_TIMEOUT_S if "
+        "the peer only needs longer");
   return incident_of(
       context, Code::timed_out, late.peer,
       fmt::format("{} has entered {}, but what {} waits for did not arrive from it", context.who(late.peer),

@@ -6,16 +6,15 @@
 // Members register each communicator (context) they are in, beat once a second with how far each has come,
 // and report trouble. The first incident of a context is final and goes to every rank of it.
 //  - connection lost without a goodbye: incident "rank r (host h) died" in each context it had not left, at
-//  once
+//    once
 //  - report (mismatch, abort, own failure): becomes the incident as it stands
-//  - suspect (a link to `peer` broke): peer dead -> its death; peer left -> peer_left; else after
-//  kVerdictGrace the
-//    broken link itself; when `peer` has suspected somebody in turn, the link that it reported
-//  - overdue (a deadline passed while waiting for `peer` in operation `sequence`, counted from 1): polls all
-//  ranks of
-//    the context; after kPollGrace blames, in this order: a rank that does not answer; one that never joined;
-//    one that left before that operation; the rank that has not entered it (smallest sequence, smallest
-//    rank); else the reporter's peer
+//  - suspect (a link to `peer` broke): peer dead -> its death; peer left -> peer_left; else, after
+//    kVerdictGrace, the broken link itself; when `peer` has suspected somebody in turn, the link that it
+//    reported
+//  - overdue (a deadline passed while waiting for `peer` in operation `sequence`, counted from 1; 0 is a send
+//    or recv): polls all ranks of the context; after kPollGrace blames, in this order: a rank that does not
+//    answer; one that never joined; one that left before that operation; the rank that has not entered it
+//    (smallest sequence, smallest rank); else the reporter's peer
 #pragma once
 
 #include <chrono>

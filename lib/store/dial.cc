@@ -43,8 +43,8 @@ Result<std::vector<Candidate>> resolve(const HostPort& where) {
   addrinfo* found = nullptr;
   const int error = ::getaddrinfo(where.host.c_str(), where.port.c_str(), &hints, &found);
   if (error != 0)
-    return Status(Code::unavailable, fmt::format("host {} can not resolve the name '{}': {}",
-                                                 this_host().name, where.host, ::gai_strerror(error)));
+    return Status(Code::unavailable, fmt::format("host {} can not resolve the name '{}': {}", host_name(),
+                                                 where.host, ::gai_strerror(error)));
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(found, ::freeaddrinfo);
   std::vector<Candidate> candidates;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {

@@ -64,10 +64,6 @@ class StrangerLog {
   std::uint64_t silent_ = 0;
 };
 
-bool descriptors_ran_out(int error) {
-  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
-}
-
 Result<UniqueFd> make_wake() {
   UniqueFd fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!fd) return system_failure(Code::out_of_resources, "making an eventfd", errno);
@@ -208,14 +204,14 @@ void TcpServer::Body::accept_all() {
     UniqueFd fd(
         ::accept4(listener.get(), reinterpret_cast<sockaddr*>(&from), &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
     const int error = errno;
-    const bool pause = !fd && descriptors_ran_out(error);
+    const bool pause = !fd && resources_ran_out(error);
     if (pause != accept_paused) watch_for(kListener, pause ? 0U : std::uint32_t{EPOLLIN}, EPOLL_CTL_MOD);
     accept_paused = pause;
     if (pause) {
       // Waiting clients stay in the backlog. To look again at once would only spin.
       accept_again = Clock::now() + kAcceptPause;
       stranger_log.note("the backlog",
-                        system_failure(Code::out_of_resources, "can not accept for now (ulimit -n)", error));
+                        system_failure(Code::out_of_resources, "can not accept for now", error));
       return;
     }
     if (!fd && error != EINTR && error != ECONNABORTED) return;

@@ -2,6 +2,7 @@
 #include "lib/host_identity.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,13 +20,13 @@ namespace {
 constexpr int kNoQuota = std::numeric_limits<int>::max();
 
 TEST_CASE("this host has a name, a kernel and at least one core") {
-  const HostIdentity host = this_host();
+  const HostIdentity host = *this_host();
   std::array<char, 256> name{};
   REQUIRE(::gethostname(name.data(), name.size() - 1) == 0);
   CHECK(host.name == name.data());
   CHECK(host.kernel.size() > 36);  // a boot id and more
   CHECK(host.cores >= 1);
-  CHECK(this_host().kernel == host.kernel);
+  CHECK(this_host()->kernel == host.kernel);
 }
 
 TEST_CASE("a process bound to one core counts one") {
@@ -39,7 +40,21 @@ TEST_CASE("a process bound to one core counts one") {
     while (!CPU_ISSET(first, &all)) ++first;
     CPU_SET(first, &one);
     if (::sched_setaffinity(0, sizeof(one), &one) != 0) ::_exit(3);
-    ::_exit(this_host().cores == 1 ? 0 : 1);
+    ::_exit(this_host()->cores == 1 ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}
+
+TEST_CASE("a process without a free descriptor is told so, instead of having no kernel") {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    const rlimit none{0, 0};
+    if (::setrlimit(RLIMIT_NOFILE, &none) != 0) ::_exit(2);
+    const auto host = this_host();
+    ::_exit(!host.ok() && host.status().code() == Code::out_of_resources && !host_name().empty() ? 0 : 1);
   }
   int status = -1;
   REQUIRE(::waitpid(child, &status, 0) == child);
@@ -53,7 +68,7 @@ TEST_CASE("another network namespace is another kernel on the same machine") {
   REQUIRE(child >= 0);
   if (child == 0) {
     if (::unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0 && ::unshare(CLONE_NEWNET) != 0) ::_exit(77);
-    const std::string kernel = this_host().kernel;
+    const std::string kernel = this_host()->kernel;
     ::_exit(::write(ends[1], kernel.data(), kernel.size()) == static_cast<ssize_t>(kernel.size()) ? 0 : 1);
   }
   ::close(ends[1]);
@@ -69,10 +84,10 @@ TEST_CASE("another network namespace is another kernel on the same machine") {
   REQUIRE(status == 0);
   HostIdentity elsewhere;
   elsewhere.kernel.assign(text.data(), static_cast<std::size_t>(got));
-  CHECK(elsewhere.kernel != this_host().kernel);
-  CHECK(same_machine(elsewhere, this_host()));
+  CHECK(elsewhere.kernel != this_host()->kernel);
+  CHECK(same_machine(elsewhere, *this_host()));
   elsewhere.kernel[0] = elsewhere.kernel[0] == '0' ? '1' : '0';
-  CHECK_FALSE(same_machine(elsewhere, this_host()));
+  CHECK_FALSE(same_machine(elsewhere, *this_host()));
 }
 
 class Groups {

@@ -270,11 +270,14 @@ TEST_CASE("when all have entered, the peer that was waited for is blamed") {
 
 TEST_CASE("an operation without a number, as a send to one rank, is blamed on its peer") {
   World world(3);
-  world.monitor.overdue(World::member(0), kWorld, 2, 0, "recv of 8 float32", at(0));
-  for (Rank rank = 0; rank < 3; ++rank) world.answer(rank, 0, 1);
-  CHECK(incident_in(world.monitor.tick(at(700))).cause ==
-        "rank 2 (host h2) has entered recv of 8 float32, but what rank 0 (host h0) waits for did not arrive "
-        "from it");
+  world.monitor.overdue(World::member(0), kWorld, 2, 0, "recv #1 of 8 float32", at(0));
+  for (Rank rank = 0; rank < 3; ++rank) world.answer(rank, 4, 1);
+  const Incident incident = incident_in(world.monitor.tick(at(700)));
+  CHECK(incident.guilty == 2);
+  CHECK(
+      incident.cause ==
+      "rank 2 (host h2) has not answered recv #1 of 8 float32 of rank 0 (host h0) with a matching call; its "
+      "newest collective is #4");
 }
 
 TEST_CASE("when all have entered and no peer was named, nobody is blamed") {

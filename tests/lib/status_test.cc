@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/status.h"
 
+#include <sys/resource.h>
+
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <memory>
@@ -88,6 +90,20 @@ TEST_CASE("status: a system failure carries the system's words") {
   CHECK(contains(status.text(), "open of a file"));
   CHECK(contains(status.text(), "No such file or directory"));
   CHECK(contains(status.text(), "create it"));
+}
+
+TEST_CASE("status: what ran out is named as such, with the limit") {
+  for (const int error : {EMFILE, ENFILE, ENOMEM, ENOBUFS}) {
+    CAPTURE(error);
+    CHECK(system_failure(Code::io_error, "opening x", error).code() == Code::out_of_resources);
+  }
+  rlimit limit{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  CHECK(system_failure(Code::io_error, "opening x", EMFILE).failure().hint ==
+        "this process may have " + std::to_string(limit.rlim_cur) +
+            " open files; raise the limit (ulimit -n)");
+  CHECK(system_failure(Code::io_error, "opening x", EMFILE, "close some").failure().hint == "close some");
+  CHECK(system_failure(Code::io_error, "opening x", ENOENT).failure().hint.empty());
 }
 
 TEST_CASE("result: holds a value, movable ones too") {

@@ -78,6 +78,12 @@ void Dialer::connected(error_code error) {
   if (error == asio::error::operation_aborted) {
     return failed(Code::timed_out, fmt::format("no answer within {} ms", kConnectLimit.count()));
   }
+  if (resources_ran_out(error.value()))  // on this side: no other address and no later try helps
+    return finish(
+        {0,
+         {},
+         system_failure(Code::out_of_resources,
+                        fmt::format("connecting to {}", order_.candidates[next_].text()), error.value())});
   if (error) return failed(Code::unavailable, error.message());
   error_code ignored;
   if (socket_->local_endpoint(ignored) == socket_->remote_endpoint(ignored)) {

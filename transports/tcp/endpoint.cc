@@ -25,9 +25,11 @@ constexpr int kTurnsPerClockLook = 16;
 
 }  // namespace
 
-TcpEndpoint::TcpEndpoint(std::shared_ptr<Listener> listener, std::vector<Interface> interfaces,
-                         EndpointOptions options, const EndpointPolicy& policy, Readiness readiness)
+TcpEndpoint::TcpEndpoint(std::shared_ptr<Listener> listener, HostIdentity host,
+                         std::vector<Interface> interfaces, EndpointOptions options,
+                         const EndpointPolicy& policy, Readiness readiness)
     : listener_(std::move(listener)),
+      host_(std::move(host)),
       interfaces_(std::move(interfaces)),
       options_(std::move(options)),
       policy_(policy),
@@ -48,14 +50,14 @@ Result<std::unique_ptr<Endpoint>> TcpEndpoint::open(std::shared_ptr<Listener> li
                                                     std::vector<Interface> interfaces,
                                                     const EndpointOptions& options,
                                                     const EndpointPolicy& policy) {
+  auto host = this_host();
+  RONDEL_TRY(host);
   auto readiness = Readiness::create();
   RONDEL_TRY(readiness);
-  std::unique_ptr<TcpEndpoint> endpoint(
-      new TcpEndpoint(std::move(listener), std::move(interfaces), options, policy, *std::move(readiness)));
-  if (endpoint->inbox_->wake_descriptor() < 0) {
-    return Status(Code::out_of_resources, "can not create an eventfd",
-                  "raise the limit on open files (ulimit -n)");
-  }
+  std::unique_ptr<TcpEndpoint> endpoint(new TcpEndpoint(
+      std::move(listener), *std::move(host), std::move(interfaces), options, policy, *std::move(readiness)));
+  if (endpoint->inbox_->wake_descriptor() < 0)
+    return system_failure(Code::out_of_resources, "can not create an eventfd", errno);
   std::uint32_t watched = 0;
   endpoint->readiness_.watch(endpoint->inbox_->wake_descriptor(), EPOLLIN, watched);
   endpoint->listener_->expect(endpoint->key(), options.size, endpoint->inbox_);
@@ -67,10 +69,7 @@ TcpEndpoint::~TcpEndpoint() {
   abort(Code::aborted);
 }
 
-Bytes TcpEndpoint::address() const {
-  const HostIdentity host = this_host();
-  return encode(Reach{host.kernel, host.name, listener_->sockets()});
-}
+Bytes TcpEndpoint::address() const { return encode(Reach{host_.kernel, host_.name, listener_->sockets()}); }
 
 std::string TcpEndpoint::name_of(Rank peer) const {
   const auto index = static_cast<std::size_t>(peer);
@@ -97,7 +96,7 @@ Status TcpEndpoint::dial(const Bytes& address, Rank peer, Deadline deadline) {
   if (!reach.ok()) return std::move(reach).status().with(name_of(peer));
   DialOrder order;
   order.hello = {{options_.context, options_.channel, peer}, options_.rank, options_.size};
-  order.candidates = candidates(*reach, this_host().kernel, interfaces_);
+  order.candidates = candidates(*reach, host_.kernel, interfaces_);
   order.deadline = deadline;
   order.inbox = inbox_;
   listener_->dial(std::move(order));

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/host_identity.h"
 #include "transports/endpoint.h"
 #include "transports/tcp/inbox.h"
 #include "transports/tcp/link.h"
@@ -47,8 +48,8 @@ class TcpEndpoint final : public Endpoint {
   std::uint64_t bytes_sent() const override;
 
  private:
-  TcpEndpoint(std::shared_ptr<Listener> listener, std::vector<Interface> interfaces, EndpointOptions options,
-              const EndpointPolicy& policy, Readiness readiness);
+  TcpEndpoint(std::shared_ptr<Listener> listener, HostIdentity host, std::vector<Interface> interfaces,
+              EndpointOptions options, const EndpointPolicy& policy, Readiness readiness);
 
   EndpointKey key() const { return {options_.context, options_.channel, options_.rank}; }
   std::string name_of(Rank peer) const;
@@ -66,6 +67,7 @@ class TcpEndpoint final : public Endpoint {
   void poison_by(const Link& link);
 
   const std::shared_ptr<Listener> listener_;
+  const HostIdentity host_;
   const std::vector<Interface> interfaces_;
   const EndpointOptions options_;
   const EndpointPolicy policy_;

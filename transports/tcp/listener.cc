@@ -76,14 +76,14 @@ Status Listener::Body::listen_on(const IpAddress& ip) {
     acceptor->close(ignored);
     if (error != asio::error::address_in_use) break;
   }
-  if (error) {
-    const bool no_descriptors = error == asio::error::no_descriptors;
-    return Status(no_descriptors ? Code::out_of_resources : Code::unavailable,
-                  fmt::format("can not listen on {} (ports {}-{}): {}", ip.text(), options.first_port,
-                              options.last_port, error.message()),
-                  no_descriptors ? "raise the limit on open files (ulimit -n)"
-                                 : "choose other ports with RONDEL_PORTS or addresses with RONDEL_NET");
-  }
+  if (error)
+    return system_failure(
+        Code::unavailable,
+        fmt::format("can not listen on {} (ports {}-{})", ip.text(), options.first_port, options.last_port),
+        error.value(),
+        resources_ran_out(error.value())
+            ? ""
+            : "choose other ports with RONDEL_PORTS or addresses with RONDEL_NET");
   sockets.push_back({ip, acceptor->local_endpoint(error).port()});
   acceptors.push_back(std::move(acceptor));
   return {};
@@ -97,18 +97,15 @@ void Listener::Body::accept_next(tcp::acceptor& acceptor) {
 
 void Listener::Body::accepted(tcp::acceptor& acceptor, error_code error, Greeting::Socket socket) {
   if (error == asio::error::operation_aborted) return;
-  if (error == asio::error::no_descriptors || error == asio::error::no_memory ||
-      error == boost::system::errc::too_many_files_open_in_system)
-    return pause(acceptor, error);
+  if (resources_ran_out(error.value())) return pause(acceptor, error);
   accept_next(acceptor);  // first: memory may run out while this one is greeted
   if (!error) greet(std::move(socket));
 }
 
 void Listener::Body::pause(tcp::acceptor& acceptor, error_code why) {
   ++pauses;
-  log(std::has_single_bit(pauses) ? LogLevel::warn : LogLevel::debug,
-      "can not accept a connection: {}; raise the limit on open files (ulimit -n) ({} times so far)",
-      why.message(), pauses);
+  log(std::has_single_bit(pauses) ? LogLevel::warn : LogLevel::debug, "{} ({} times so far)",
+      system_failure(Code::out_of_resources, "can not accept a connection", why.value()).text(), pauses);
   const auto breather = std::make_shared<asio::steady_timer>(io, std::chrono::milliseconds(100));
   breather->async_wait([this, &acceptor, breather](error_code stopped) {
     if (!stopped) accept_next(acceptor);
@@ -185,8 +182,7 @@ Result<std::shared_ptr<Listener>> Listener::start(ListenerOptions options, const
   body.thread = *std::move(thread);
   return listener;
 } catch (const boost::system::system_error& error) {  // Asio's own descriptors
-  return Status(Code::out_of_resources, fmt::format("can not start the TCP listener: {}", error.what()),
-                "raise the limit on open files (ulimit -n)");
+  return system_failure(Code::out_of_resources, "can not start the TCP listener", error.code().value());
 }
 
 Listener::~Listener() {

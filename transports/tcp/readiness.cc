@@ -11,10 +11,7 @@ namespace rondel::tcp {
 
 Result<Readiness> Readiness::create() {
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll) {
-    return system_failure(Code::out_of_resources, "can not create an epoll descriptor", errno,
-                          "raise the limit on open files (ulimit -n)");
-  }
+  if (!epoll) return system_failure(Code::out_of_resources, "can not create an epoll descriptor", errno);
   return Readiness(std::move(epoll));
 }
 

@@ -135,4 +135,23 @@ TEST_CASE("too few descriptors: the error names the limit, nothing crashes") {
   CHECK(ending.exit_code == 0);
 }
 
+TEST_CASE("no descriptor left to connect with: told at once, not as a peer that does not answer") {
+  rondel::test::ProcessWorld world(1, [](rondel::test::RankTest& test, const rondel::test::Voice&) {
+    const auto secret = Secret::generate();
+    const OneRank here = open_rank(*secret, 0, 2);
+    const OneRank there = open_rank(*secret, 1, 2);
+    const std::vector<Bytes> addresses = {here.endpoint->address(), there.endpoint->address()};
+    const rlimit none{0, 0};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+    const Rank peer = 1;
+    const Status status =
+        here.endpoint->connect(addresses, std::span(&peer, 1), Deadline::in(std::chrono::seconds(15)));
+    test.expect(status.code() == Code::out_of_resources, "the code of: " + status.text());
+    test.expect(status.text().find("ulimit -n") != std::string::npos, status.text());
+  });
+  const auto ending = world.wait(0, Deadline::in(std::chrono::seconds(20)));
+  INFO(ending.words);
+  CHECK(ending.exit_code == 0);
+}
+
 }  // namespace rondel::tcp::test
