@@ -21,7 +21,8 @@ check_format() {
     echo "  fix: clang-format-14 -i on the files above"
 }
 
-# tidy FOLDER FILE...: clang-tidy on those that FOLDER compiles, two at a time.
+# tidy FOLDER FILE...: clang-tidy on those that FOLDER compiles, two at a time. The analyzer's shallow mode follows
+# fewer paths; the deep one doubles the time, and has found nothing more here.
 tidy() {
   local folder=$1 file compiled=()
   shift
@@ -30,7 +31,8 @@ tidy() {
   done
   [ ${#compiled[@]} -gt 0 ] || return 0
   printf '%s\0' "${compiled[@]}" | xargs -0 -P "$(nproc)" -n 1 clang-tidy-14 --quiet -p "$folder" \
-    --extra-arg=-Wno-unknown-warning-option
+    --extra-arg=-Wno-unknown-warning-option --extra-arg=-Xclang --extra-arg=-analyzer-config \
+    --extra-arg=-Xclang --extra-arg=mode=shallow
 }
 
 # The quick form: what differs from the main branch, and the newest commit; at most eight files.
