@@ -41,8 +41,10 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 
 }  // namespace
 
+void set_log_level(LogLevel level) { process_logger().set_level(to_spdlog(level)); }
+
 void configure_log(LogLevel level, std::string_view prefix) {
-  process_logger().set_level(to_spdlog(level));
+  set_log_level(level);
   std::string escaped;
   for (const char c : prefix) escaped += c == '%' ? "%%" : std::string(1, c);
   const std::string who = escaped.empty() ? "" : " " + escaped;

@@ -12,6 +12,8 @@ namespace rondel {
 
 enum class LogLevel : std::uint8_t { trace, debug, info, warn, error, off };
 
+/// Sets what is shown; the prefix stays.
+void set_log_level(LogLevel level);
 /// Sets what is shown and the prefix ("rank 3") of each line. Called once at start; later calls replace both.
 void configure_log(LogLevel level, std::string_view prefix);
 bool log_enabled(LogLevel level);

@@ -51,7 +51,8 @@ Result<std::shared_ptr<JobHold>> JobHold::create(const Config& config, Entry ent
   hold->job_->transports = make_transports(config, entry.point.secret);
   if (entry.store == nullptr) return hold;
 
-  auto member = liveness::Member::connect(entry.point.address, entry.point.secret, deadline);
+  auto member =
+      liveness::Member::connect(entry.point.address, entry.point.secret, deadline, config.silence_timeout);
   if (!member.ok()) return std::move(member).status().with("connecting liveness");
   hold->job_->member = std::move(member).value();
   hold->job_->store = std::move(entry.store);

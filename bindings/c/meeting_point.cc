@@ -25,8 +25,10 @@ constexpr std::uint32_t kMagic = 0x64494452;  // "RDId"
 constexpr std::uint16_t kVersion = 1;
 constexpr std::size_t kAddressLimit = kMeetingPointBytes - 4 - 2 - Secret::kBytes - 4;
 
-/// How long one found address is tried before it is looked up again.
-constexpr std::chrono::seconds kTry{2};
+/// How long one found address is tried before it is looked up again: soon at first, as what an earlier job
+/// left behind is replaced soon, then twice as long each time, for networks that take longer.
+constexpr std::chrono::milliseconds kFirstTry{100};
+constexpr std::chrono::milliseconds kLongestTry{5000};
 constexpr std::chrono::milliseconds kPause{50};
 
 /// The source address the kernel would use towards `target`; nothing is sent.
@@ -95,6 +97,7 @@ Result<HostedMeetingPoint> host_meeting_point(const Config& config, const Secret
   options.bind_address = bind_address;
   options.port = port;
   options.handshake_timeout = config.handshake_timeout;
+  options.silence = config.silence_timeout;
   options.holder_rank = 0;
   options.holder_host = host_name();
   auto server = TcpServer::start(options, secret);
@@ -125,15 +128,18 @@ std::string socket_text(const std::string& numeric_address, std::uint16_t port) 
   return v6 ? fmt::format("[{}]:{}", numeric_address, port) : fmt::format("{}:{}", numeric_address, port);
 }
 
-Result<Joined> join_through(const Rendezvous& rendezvous, const std::string& key, Deadline deadline) {
+Result<Joined> join_through(const Config& config, const Rendezvous& rendezvous, const std::string& key,
+                            Deadline deadline) {
   Status last;
-  while (last.ok() || !deadline.passed()) {
+  for (auto patience = kFirstTry; last.ok() || !deadline.passed();
+       patience = std::min(patience * 2, kLongestTry)) {
     auto value = rendezvous.get(key, deadline);
     if (!value.ok())
       return std::move(value).status().with(fmt::format("waiting for rank 0 to set \"{}\"", key));
     auto point = decode_meeting_point(*value);
     RONDEL_TRY(point);
-    auto store = connect_tcp_store(point->address, point->secret, Deadline::in(kTry).or_before(deadline));
+    auto store = connect_tcp_store(point->address, point->secret, Deadline::in(patience).or_before(deadline),
+                                   config.silence_timeout);
     if (store.ok()) return Joined{std::move(point).value(), std::move(store).value()};
     last = std::move(store).status();
     std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(kPause, deadline.left()));

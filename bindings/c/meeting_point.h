@@ -57,6 +57,7 @@ struct Joined {
 };
 /// Reads `key` and connects to the server that it names; reads it anew when there is none, because the value
 /// may be left over from an earlier job.
-Result<Joined> join_through(const Rendezvous& rendezvous, const std::string& key, Deadline deadline);
+Result<Joined> join_through(const Config& config, const Rendezvous& rendezvous, const std::string& key,
+                            Deadline deadline);
 
 }  // namespace rondel::c

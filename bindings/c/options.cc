@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "bindings/c/errors.h"
+#include "lib/log.h"
 
 namespace rondel::c {
 namespace {
@@ -51,6 +52,7 @@ Result<Settings> settings_from(const rondel_options_t* options) {
   auto config = Config::from_environment();
   RONDEL_TRY(config);
   Settings settings{.config = std::move(config).value(), .address = {}};
+  set_log_level(settings.config.log_level);  // the start has things to say already
   if (options == nullptr) return settings;
   RONDEL_TRY(check_tail(*options));
   set_text(options->name, settings.config.job);

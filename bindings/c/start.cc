@@ -12,6 +12,7 @@
 #include "bindings/c/process_state.h"
 #include "bindings/c/torchrun.h"
 #include "lib/host_identity.h"
+#include "lib/log.h"
 #include "lib/store/file_store.h"
 #include "lib/store/tcp_client.h"
 
@@ -41,7 +42,7 @@ Result<Started> start_at_launcher(const Config& config, const std::string& addre
   const Deadline deadline = Deadline::in(config.start_timeout);
   auto secret = ProcessState::instance().secret_of(config);
   RONDEL_TRY(secret);
-  auto store = connect_tcp_store(address, *secret, deadline);
+  auto store = connect_tcp_store(address, *secret, deadline, config.silence_timeout);
   if (!store.ok())
     return without_meeting_point(
         std::move(store).status().with("joining the launcher's meeting point (RONDEL_STORE)"), *config.rank,
@@ -61,7 +62,7 @@ Result<Started> start_at_launcher(const Config& config, const std::string& addre
 Result<Entry> enter_through(const Config& config, const Rendezvous& rendezvous, const std::string& key,
                             Rank rank, Rank size, const std::string& bind_address, Deadline deadline) {
   if (rank != 0) {
-    auto joined = join_through(rendezvous, key, deadline);
+    auto joined = join_through(config, rendezvous, key, deadline);
     if (!joined.ok()) return without_meeting_point(std::move(joined).status(), rank, true);
     return Entry{.rank = rank,
                  .size = size,
@@ -78,7 +79,7 @@ Result<Entry> enter_through(const Config& config, const Rendezvous& rendezvous, 
   RONDEL_TRY(value);
   if (Status set = rendezvous.set(key, *value); !set.ok())
     return std::move(set).with("leaving the job's meeting point for the other ranks");
-  auto store = connect_tcp_store(hosted->point.address, *secret, deadline);
+  auto store = connect_tcp_store(hosted->point.address, *secret, deadline, config.silence_timeout);
   RONDEL_TRY(store);
   return Entry{.rank = rank,
                .size = size,
@@ -120,13 +121,13 @@ std::string serving_key(std::uint64_t generation) { return fmt::format("serving/
 
 /// Connects to rank 0 at an address that its servers of successive starts share, and makes sure that it is
 /// this start's.
-Result<std::unique_ptr<Store>> connect_to_start(const MeetingPoint& point, std::uint64_t generation,
-                                                Deadline deadline) {
+Result<std::unique_ptr<Store>> connect_to_start(const Config& config, const MeetingPoint& point,
+                                                std::uint64_t generation, Deadline deadline) {
   constexpr std::chrono::milliseconds kPause{50};
   constexpr std::chrono::seconds kTry{2};
   Status last;
   while (last.ok() || !deadline.passed()) {
-    auto store = connect_tcp_store(point.address, point.secret, deadline);
+    auto store = connect_tcp_store(point.address, point.secret, deadline, config.silence_timeout);
     RONDEL_TRY(store);
     const auto serving = (*store)->get(serving_key(generation), Deadline::in(kTry).or_before(deadline));
     if (serving.ok()) return store;
@@ -155,11 +156,11 @@ Result<Started> start_at_master(const Config& config, const TorchrunMaster& mast
     auto hosted = host_meeting_point(config, *secret, *host, master.port);
     RONDEL_TRY(hosted);
     entry.server = std::move(hosted->server);
-    auto own = connect_tcp_store(entry.point.address, *secret, deadline);
+    auto own = connect_tcp_store(entry.point.address, *secret, deadline, config.silence_timeout);
     RONDEL_TRY(own);
     RONDEL_TRY((*own)->set(serving_key(generation), {}, deadline));
   }
-  auto store = connect_to_start(entry.point, generation, deadline);
+  auto store = connect_to_start(config, entry.point, generation, deadline);
   if (!store.ok())
     return without_meeting_point(
         std::move(store).status().with("joining rank 0 at MASTER_ADDR, MASTER_PORT + 1"), rank, true);
@@ -189,9 +190,14 @@ Result<Started> start_from_environment(const Settings& settings) {
   const Config& config = settings.config;
   if (config.size.value_or(1) == 1) return start_alone(config);
   if (config.store.starts_with(kTcp)) return start_at_launcher(config, config.store.substr(kTcp.size()));
-  if (config.store.starts_with(kFile))
+  if (config.store.starts_with(kFile)) {
+    if (!config.secret_file.empty() || config.secret_fd)
+      log(LogLevel::warn,
+          "the given job secret is not used: with RONDEL_STORE={} rank 0 makes one and leaves it there",
+          config.store);
     return start_in_directory(settings, config.store.substr(kFile.size()), *config.rank, *config.size,
                               all_local(config, *config.size));
+  }
   if (!config.store.empty())
     return wrong(
         fmt::format("RONDEL_STORE is \"{}\", expected tcp://host:port or file:///directory", config.store));
@@ -206,7 +212,7 @@ Result<Started> start_from_unique_id(const Settings& settings, std::span<const s
   std::unique_ptr<TcpServer> server = rank == 0 ? ProcessState::instance().take(point->address) : nullptr;
   if (size == 1) return start_alone(settings.config);
   const Deadline deadline = Deadline::in(settings.config.start_timeout);
-  auto store = connect_tcp_store(point->address, point->secret, deadline);
+  auto store = connect_tcp_store(point->address, point->secret, deadline, settings.config.silence_timeout);
   if (!store.ok())
     return without_meeting_point(
         std::move(store).status().with("joining the meeting point of the unique id, which rank 0 keeps"),

@@ -79,8 +79,8 @@ struct Member::Body {
 Member::Member() = default;
 
 Result<std::unique_ptr<Member>> Member::connect(const std::string& address, const Secret& secret,
-                                                Deadline deadline) {
-  auto dialled = store::dial(address, secret, store::kMemberRole, deadline);
+                                                Deadline deadline, std::chrono::milliseconds silence) {
+  auto dialled = store::dial(address, secret, store::kMemberRole, deadline, silence);
   if (!dialled.ok()) return std::move(dialled).status();
   std::unique_ptr<Member> member(new Member);
   member->body_ = std::make_unique<Body>(address, std::move(*dialled));

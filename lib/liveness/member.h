@@ -14,6 +14,7 @@
 #include "lib/auth.h"
 #include "lib/deadline.h"
 #include "lib/liveness/incident.h"
+#include "lib/store/socket.h"
 
 namespace rondel::liveness {
 
@@ -48,8 +49,10 @@ class Watch {
 class Member {
  public:
   /// Connects to the job server at `address` ("host:port", "[v6]:port") and authenticates, within `deadline`.
+  /// A server whose host says nothing for `silence` (RONDEL_SILENCE_TIMEOUT_S) is lost.
   static Result<std::unique_ptr<Member>> connect(const std::string& address, const Secret& secret,
-                                                 Deadline deadline);
+                                                 Deadline deadline,
+                                                 std::chrono::milliseconds silence = store::kUsualSilence);
   ~Member();
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;

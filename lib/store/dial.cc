@@ -71,10 +71,10 @@ bool connected_to_itself(int fd, const Candidate& to) {
   return mine.ok() && describe(*mine) == describe(to.address);
 }
 
-Result<UniqueFd> connect_to(const Candidate& to, Deadline deadline) {
+Result<UniqueFd> connect_to(const Candidate& to, milliseconds silence, Deadline deadline) {
   UniqueFd fd(::socket(to.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return system_failure(Code::out_of_resources, "opening a socket", errno);
-  set_stream_options(fd.get());
+  set_stream_options(fd.get(), silence);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.address), to.bytes) != 0) {
     if (errno != EINPROGRESS) return failed_to_connect(to, errno);
     const auto ready = await_events(fd.get(), POLLOUT, deadline);
@@ -108,8 +108,8 @@ Status shake_hands(int fd, Handshake& handshake, Deadline deadline) {
 
 class Dialler {
  public:
-  Dialler(const Secret& secret, const std::string& role, Deadline deadline)
-      : secret_(secret), role_(role), deadline_(deadline) {}
+  Dialler(const Secret& secret, const std::string& role, Deadline deadline, milliseconds silence)
+      : secret_(secret), role_(role), deadline_(deadline), silence_(silence) {}
 
   Result<Dialled> try_all(const std::vector<Candidate>& candidates, milliseconds patience) {
     Status last(Code::unavailable, "the name has no address");
@@ -123,7 +123,7 @@ class Dialler {
 
  private:
   Result<Dialled> try_one(const Candidate& candidate, milliseconds patience) {
-    auto fd = connect_to(candidate, Deadline::in(patience).or_before(deadline_));
+    auto fd = connect_to(candidate, silence_, Deadline::in(patience).or_before(deadline_));
     if (!fd.ok()) return std::move(fd).status();
     auto handshake = Handshake::initiator(secret_, wire::as_bytes(role_));
     if (!handshake.ok()) return std::move(handshake).status();
@@ -135,6 +135,7 @@ class Dialler {
   const Secret& secret_;
   const std::string& role_;
   const Deadline deadline_;
+  const milliseconds silence_;
 };
 
 }  // namespace
@@ -152,11 +153,11 @@ Holder holder_of(std::span<const std::byte> peer_payload) {
 }
 
 Result<Dialled> dial(const std::string& address, const Secret& secret, const std::string& role,
-                     Deadline deadline) {
+                     Deadline deadline, milliseconds silence) {
   const auto since = Deadline::Clock::now();
   const auto where = parse_address(address);
   if (!where.ok()) return where.status();
-  Dialler dialler(secret, role, deadline);
+  Dialler dialler(secret, role, deadline, silence);
   // Ranks that failed together should not come back together.
   std::minstd_rand jitter(static_cast<unsigned>(::getpid()) ^
                           static_cast<unsigned>(since.time_since_epoch().count()));

@@ -4,6 +4,7 @@
 // own time.
 #pragma once
 
+#include <chrono>
 #include <span>
 #include <string>
 
@@ -11,6 +12,7 @@
 #include "lib/deadline.h"
 #include "lib/memory.h"
 #include "lib/status.h"
+#include "lib/store/socket.h"
 #include "lib/types.h"
 #include "lib/unique_fd.h"
 
@@ -37,8 +39,8 @@ struct Holder {
 Holder holder_of(std::span<const std::byte> peer_payload);
 
 /// refused at once when the server denies the handshake; timed_out with the last try's failure when the
-/// deadline passes.
+/// deadline passes. `silence`: see set_stream_options.
 Result<Dialled> dial(const std::string& address, const Secret& secret, const std::string& role,
-                     Deadline deadline);
+                     Deadline deadline, std::chrono::milliseconds silence = kUsualSilence);
 
 }  // namespace rondel::store

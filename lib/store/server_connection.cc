@@ -45,10 +45,11 @@ ServerConnection::ServerConnection(UniqueFd fd, std::string peer, Handshake hand
 Result<std::unique_ptr<ServerConnection>> ServerConnection::accept(UniqueFd fd, std::string peer,
                                                                    const Secret& secret,
                                                                    std::span<const std::byte> self,
-                                                                   Deadline handshake_due) {
+                                                                   Deadline handshake_due,
+                                                                   std::chrono::milliseconds silence) {
   auto handshake = Handshake::responder(secret, self, judge);
   if (!handshake.ok()) return std::move(handshake).status();
-  set_stream_options(fd.get());
+  set_stream_options(fd.get(), silence);
   return std::unique_ptr<ServerConnection>(
       new ServerConnection(std::move(fd), std::move(peer), std::move(*handshake), handshake_due));
 }

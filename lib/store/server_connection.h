@@ -26,7 +26,8 @@ class ServerConnection {
   /// `self` is the responder's payload: what the server says of itself. Null when no randomness is to be had.
   static Result<std::unique_ptr<ServerConnection>> accept(UniqueFd fd, std::string peer, const Secret& secret,
                                                           std::span<const std::byte> self,
-                                                          Deadline handshake_due);
+                                                          Deadline handshake_due,
+                                                          std::chrono::milliseconds silence);
 
   /// Takes what has arrived and gives each whole frame to `use`. A failure ends the connection; ok with
   /// ended() when the client closed it.

@@ -72,14 +72,18 @@ Result<sockaddr_storage> local_address(int fd) {
   return address;
 }
 
-void set_stream_options(int fd) {
-  constexpr int kSilenceMs = static_cast<int>(std::chrono::milliseconds(kSilence).count());
+void set_stream_options(int fd, std::chrono::milliseconds silence) {
+  constexpr std::chrono::seconds kShortest{2}, kLongest{32'767};  // the kernel's limit on TCP_KEEPIDLE
+  const auto limit =
+      std::clamp<std::chrono::milliseconds>(silence - std::chrono::seconds(1), kShortest, kLongest);
+  const int seconds = static_cast<int>(limit.count() / 1000);
+  const int idle = std::max(1, seconds / 3);
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 3);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 6);
-  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kSilenceMs);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, (seconds - idle) / 6));
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, std::min(6, seconds - idle));
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(limit.count()));
 }
 
 Result<UniqueFd> listen_on(const std::string& address, std::uint16_t port) {

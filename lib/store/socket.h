@@ -30,10 +30,10 @@ std::string join_address(const std::string& host, std::uint16_t port);
 std::string describe(const sockaddr_storage& address);
 Result<sockaddr_storage> local_address(int fd);
 
-/// No delay; a peer whose host stays silent for kSilence ends the connection with an error. A second under
-/// what users are promised: the last sign of life may be a beat old.
-inline constexpr std::chrono::seconds kSilence{9};
-void set_stream_options(int fd);
+/// No delay; a peer whose host stays silent for `silence` (RONDEL_SILENCE_TIMEOUT_S) ends the connection with
+/// an error, a second before that: the last sign of life may be a beat old. At least two seconds.
+inline constexpr std::chrono::milliseconds kUsualSilence{10'000};
+void set_stream_options(int fd, std::chrono::milliseconds silence);
 
 /// Listens on a numeric address only. unavailable names address and port and, where readable, who holds them.
 Result<UniqueFd> listen_on(const std::string& address, std::uint16_t port);

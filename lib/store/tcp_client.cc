@@ -163,8 +163,8 @@ class TcpStore final : public Store {
 }  // namespace
 
 Result<std::unique_ptr<Store>> connect_tcp_store(const std::string& address, const Secret& secret,
-                                                 Deadline deadline) {
-  auto dialled = store::dial(address, secret, store::kStoreRole, deadline);
+                                                 Deadline deadline, std::chrono::milliseconds silence) {
+  auto dialled = store::dial(address, secret, store::kStoreRole, deadline, silence);
   if (!dialled.ok()) return std::move(dialled).status();
   return std::unique_ptr<Store>(std::make_unique<TcpStore>(address, std::move(*dialled)));
 }

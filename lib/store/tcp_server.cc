@@ -221,8 +221,8 @@ void TcpServer::Body::accept_all() {
 
 void TcpServer::Body::admit(UniqueFd fd, const sockaddr_storage& from) {
   const std::string peer = store::describe(from);
-  auto made =
-      ServerConnection::accept(std::move(fd), peer, secret, self, Deadline::in(options.handshake_timeout));
+  auto made = ServerConnection::accept(std::move(fd), peer, secret, self,
+                                       Deadline::in(options.handshake_timeout), options.silence);
   if (!made.ok()) return stranger_log.note(peer, made.status());
   const ConnectionId id = next_id++;
   connections.emplace(id, std::move(*made));

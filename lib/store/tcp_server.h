@@ -13,6 +13,7 @@
 
 #include "lib/auth.h"
 #include "lib/status.h"
+#include "lib/store/socket.h"
 #include "lib/types.h"
 
 namespace rondel {
@@ -21,6 +22,7 @@ struct TcpServerOptions {
   std::string bind_address = "127.0.0.1";  ///< numeric IPv4 or IPv6; the only address listened on
   std::uint16_t port = 0;                  ///< 0: the kernel chooses
   std::chrono::milliseconds handshake_timeout{5'000};
+  std::chrono::milliseconds silence{store::kUsualSilence};  ///< of a client's host, then it is lost
   Rank holder_rank = kNoRank;  ///< the rank in whose process the server lives; none in a launcher
   std::string holder_host;     ///< its host; both for the error text when the server is lost
 };

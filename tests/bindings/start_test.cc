@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ways into a job, again and again, and what they refuse.
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <rondel.h>
 #include <sys/socket.h>
@@ -12,6 +13,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <string>
@@ -129,6 +132,29 @@ TEST_CASE("processes meet at a launcher, or through a directory") {
                    require_ok(test, rondel_finalize(comm), nullptr, "end");
                  });
   CHECK(job.end(std::chrono::seconds(30)) == "");
+}
+
+TEST_CASE("a secret that is given in vain is told of, at the level that RONDEL_LOG asks for") {
+  const std::string level = GENERATE("warn", "error");
+  TemporaryFolder folder;
+  const std::string said = folder.path() + "/said";
+  ProcessJob job(1,
+                 {.server = Server::rank_0,
+                  .start = false,
+                  .environment = {{"RONDEL_LOG", level},
+                                  {"RONDEL_SIZE", "2"},
+                                  {"RONDEL_START_TIMEOUT_S", "0.2"},
+                                  {"RONDEL_SECRET_FILE", "/nowhere"}}},
+                 [said](RankTest& test, const Voice&, rondel_comm_t) {
+                   const UniqueFd file(::open(said.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+                   ::dup2(file.get(), STDERR_FILENO);
+                   rondel_comm_t comm = nullptr;
+                   expect_status(test, rondel_init(nullptr, &comm), RONDEL_TIMED_OUT, "nobody else comes");
+                 });
+  CHECK(job.end(std::chrono::seconds(20)) == "");
+  std::ifstream file(said);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  CHECK((text.find("the given job secret is not used") != std::string::npos) == (level == "warn"));
 }
 
 TEST_CASE("the directory of the start may go while the job runs") {
@@ -272,7 +298,9 @@ TEST_CASE("a value left over from an earlier job is not the end") {
   std::size_t bytes = 0;
   REQUIRE(table.get(table.user, "rondel/stale/0", old.data(), old.size(), &bytes, 0) == RONDEL_OK);
   REQUIRE(table.set(table.user, "rondel/stale/1", old.data(), bytes) == RONDEL_OK);
+  const auto before = Deadline::Clock::now();
   CHECK(all_of(run_as_threads(2, [&start](RankTest& test) { start(test, "stale"); })) == "");
+  CHECK(Deadline::Clock::now() - before < std::chrono::milliseconds(1500));
 }
 
 TEST_CASE("a store that fails ends the start with its code") {

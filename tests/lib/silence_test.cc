@@ -31,14 +31,15 @@ const Deadline::Clock::duration kPromised = seconds(10);  // what users are told
 /// A job of four ranks, three of them true members; rank 1 joins and never says anything again.
 class World {
  public:
-  World() : server_(std::move(*TcpServer::start({}, secret_))) {
+  explicit World(milliseconds silence = store::kUsualSilence)
+      : server_(std::move(*TcpServer::start({.silence = silence}, secret_))) {
     auto dialled = store::dial(server_->address(), secret_, store::kMemberRole, Deadline::in(seconds(20)));
     if (!dialled.ok()) FAIL(dialled.status().text());
     silent_ = std::move(dialled->fd);
     const Bytes join = framed(encode(ToServer(Join{kWorld, kSilent, kSize, "nodeb"})));
     REQUIRE(store::send_all(silent_.get(), join, Deadline::in(seconds(20))).ok());
     for (const Rank rank : {0, 2, 3}) {
-      auto member = Member::connect(server_->address(), secret_, Deadline::in(seconds(20)));
+      auto member = Member::connect(server_->address(), secret_, Deadline::in(seconds(20)), silence);
       if (!member.ok()) FAIL(member.status().text());
       watches_.push_back((*member)->join(kWorld, rank, kSize, "node" + std::to_string(rank)));
       members_.push_back(std::move(*member));
@@ -105,6 +106,18 @@ TEST_CASE("a job server whose host falls silent is lost to all members in time",
   CHECK(incident.code == Code::peer_lost);
   CHECK_THAT(incident.cause, Catch::StartsWith("lost the job server at " + world.server().address()) &&
                                  Catch::EndsWith("Connection timed out"));
+}
+
+TEST_CASE("RONDEL_SILENCE_TIMEOUT_S shortens both", "[.silence]") {
+  constexpr seconds kShort{4};
+  {
+    World world(kShort);
+    REQUIRE(test::silence(world.silent_socket()));
+    CHECK(world.incident_within(kShort).guilty == kSilent);
+  }
+  World world(kShort);
+  REQUIRE(test::silence_connections(world.server().port()) == kSize);
+  CHECK_THAT(world.incident_within(kShort + seconds(2)).cause, Catch::StartsWith("lost the job server"));
 }
 
 }  // namespace

@@ -76,9 +76,10 @@ RONDEL_API rondel_status_t rondel_init_store(const rondel_store_t* store, int32_
                                              const rondel_options_t* options, rondel_comm_t* comm);
 
 /* Leaves a communicator together: collective, blocks until every rank has called it (at most the operation
- * timeout), then frees the handle, whatever it returns. Requests still open end as RONDEL_ABORTED and their
- * handles stay the caller's to hand to rondel_wait. RONDEL_OK for a NULL handle. Where no launcher serves the
- * meeting point, rank 0 waits for the others to leave the job too. */
+ * timeout), then frees the handle, whatever it returns, unless another thread is inside a call on it.
+ * Requests still open end as RONDEL_ABORTED and their handles stay the caller's to hand to rondel_wait.
+ * RONDEL_OK for a NULL handle. Where no launcher serves the meeting point, rank 0 waits for the others to
+ * leave the job too. */
 RONDEL_API rondel_status_t rondel_finalize(rondel_comm_t comm);
 
 /* Leaves at once: frees the handle and waits for nobody; peers that still need this rank get
