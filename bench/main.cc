@@ -45,7 +45,7 @@ Status check_against_job(const Options& options, Rank ranks) {
 
 Status print(const std::string& text) {
   if (std::fputs(text.c_str(), stdout) == EOF || std::fflush(stdout) != 0)
-    return system_failure(Code::io_error, "write the table to standard output", errno);
+    return system_failure(Code::io_error, "writing to standard output", errno);
   return {};
 }
 
@@ -104,7 +104,11 @@ int run(int argc, char** argv) {
   const auto parsed = parse_options(argc, argv);
   if (const auto* const nothing = std::get_if<NothingToRun>(&parsed)) {
     if (!speaks) return 0;  // what is wrong is wrong on every rank: one says it, and its code is the job's
-    std::fputs(nothing->text.c_str(), nothing->code == 0 ? stdout : stderr);
+    if (nothing->code == 0) {
+      const Status printed = print(nothing->text);
+      return printed.ok() ? 0 : fail(printed);
+    }
+    std::fputs(nothing->text.c_str(), stderr);
     return nothing->code;
   }
   const Options& options = std::get<Options>(parsed);

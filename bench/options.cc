@@ -2,9 +2,11 @@
 #include "bench/options.h"
 
 #include <fmt/format.h>
+#include <rondel.h>
 
 #include <CLI/CLI.hpp>
 #include <array>
+#include <charconv>
 #include <optional>
 #include <sstream>
 #include <vector>
@@ -14,11 +16,13 @@ namespace {
 
 constexpr int kMostIterations = 1'000'000;
 constexpr int kMostChecks = 1000;
+constexpr int kHighestRank = (1 << 20) - 1;
 
 /// What the user wrote, before it means anything.
 struct Words {
   std::string collective, begin = "4", end = "64M", step, factor = "4", type = "float32", op = "sum",
                           memory = "arena";
+  std::optional<Rank> root;
 };
 
 using Alias = std::pair<std::string_view, std::string_view>;
@@ -40,6 +44,13 @@ std::string all_names(std::size_t count) {
   std::string names;
   for (std::size_t i = 0; i < count; ++i)
     names.append(names.empty() ? "" : ", ").append(name_of(static_cast<Enum>(i)));
+  return names;
+}
+
+template <class Aliases>
+std::string also(const Aliases& aliases) {
+  std::string names;
+  for (const auto& [alias, real] : aliases) names.append(names.empty() ? "; also " : ", ").append(alias);
   return names;
 }
 
@@ -73,7 +84,10 @@ Status read_size(std::string_view flag, const std::string& word, std::size_t lea
 Status read_sweep(const Words& words, Sweep& sweep) {
   RONDEL_TRY(read_size("-b", words.begin, 1, sweep.begin_bytes));
   RONDEL_TRY(read_size("-e", words.end, 1, sweep.end_bytes));
-  RONDEL_TRY(read_size("-f", words.factor, 2, sweep.factor));
+  const auto [end, error] =
+      std::from_chars(words.factor.data(), words.factor.data() + words.factor.size(), sweep.factor);
+  if (error != std::errc() || end != words.factor.data() + words.factor.size() || sweep.factor < 2)
+    return wrong(fmt::format("-f {}: not a whole number of at least 2", words.factor));
   if (!words.step.empty()) RONDEL_TRY(read_size("-i", words.step, 1, sweep.step_bytes));
   if (sweep.end_bytes < sweep.begin_bytes)
     return wrong(fmt::format("-b {} is more than -e {}: nothing would run", words.begin, words.end));
@@ -86,6 +100,9 @@ Status read(const Words& words, Options& options) {
   options.collective = *found;
   RONDEL_TRY(read_sweep(words, options.sweep));
   RONDEL_TRY(read_type_and_op(words, options));
+  if (words.root && !options.collective->has_root)
+    return wrong(fmt::format("-r: {} has no root", options.collective->name));
+  options.root = words.root.value_or(0);
   options.plain_memory = words.memory == "plain";
   return {};
 }
@@ -106,18 +123,20 @@ void declare(CLI::App& app, Words& words, Options& options) {
   app.add_option("-c,--check", options.checks, "verified runs at each size, 0 for none")
       ->capture_default_str()
       ->check(CLI::Range(0, kMostChecks));
-  app.add_option("-d,--datatype", words.type, "element type: " + all_names<DataType>(kDataTypeCount))
+  app.add_option("-d,--datatype", words.type,
+                 "element type: " + all_names<DataType>(kDataTypeCount) + also(kTypeAliases))
       ->capture_default_str();
-  app.add_option("-o,--op", words.op, "operator: " + all_names<ReduceOp>(kReduceOpCount))
+  app.add_option("-o,--op", words.op, "operator: " + all_names<ReduceOp>(kReduceOpCount) + also(kOpAliases))
       ->capture_default_str();
-  app.add_option("-r,--root", options.root, "root rank of broadcast, reduce, gather, scatter")
+  app.add_option("-r,--root", words.root, "root rank of broadcast, reduce, gather, scatter")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, kHighestRank));
   app.add_option("-J,--output_file", options.json_file,
                  "also write JSON to this file (FILE.1, ... when it exists)");
   app.add_option("--memory", words.memory, "buffers from rondel_alloc (arena) or malloc (plain)")
       ->capture_default_str()
       ->check(CLI::IsMember({"arena", "plain"}));
+  app.set_version_flag("--version", std::string("rondel-bench ") + rondel_version_string());
   app.add_flag("--corrupt", options.corrupt)->group("");
 }
 

@@ -35,23 +35,27 @@ int fail(int exit_code, const Status& status) {
   return exit_code;
 }
 
+int print(const std::string& text) {
+  if (std::fputs(text.c_str(), stdout) != EOF && std::fflush(stdout) == 0) return 0;
+  return fail(1, system_failure(Code::io_error, "writing to standard output", errno));
+}
+
 int check_build() {
   const auto config = Config::from_environment();
   if (!config.ok()) return fail(kUsageExit, config.status());
-  fmt::print("rondelrun {}\n", RONDEL_VERSION);
+  std::string text = fmt::format("rondelrun {}\n", RONDEL_VERSION);
   for (const BackendReport& report : report_backends(*config)) {
     const char* state = !report.built ? "not built" : report.probe.usable ? "usable" : "not usable here";
-    fmt::print("{:<10} {}{}{}\n", report.name, state, report.probe.why_not.empty() ? "" : ": ",
-               report.probe.why_not);
+    text += fmt::format("{:<10} {}{}{}\n", report.name, state, report.probe.why_not.empty() ? "" : ": ",
+                        report.probe.why_not);
   }
-  return 0;
+  return print(text);
 }
 
 int show_plan(const Options& options, const JobPlan& plan) {
   for (const std::string& warning : options.warnings) fmt::print(stderr, "rondelrun: {}\n", warning);
   for (const std::string& warning : plan.environment.warnings) fmt::print(stderr, "rondelrun: {}\n", warning);
-  fmt::print("{}", options.json ? plan_json(plan) : plan_text(plan));
-  return 0;
+  return print(options.json ? plan_json(plan) : plan_text(plan));
 }
 
 int plan_and_run(const Options& options) {
@@ -65,11 +69,6 @@ int plan_and_run(const Options& options) {
   if (options.verbose && options.ranks > host->cores)
     fmt::print(stderr, "rondelrun: {} ranks share {} cores\n", options.ranks, host->cores);
   return options.action == Action::dry_run ? show_plan(options, *plan) : run_job(options, *plan);
-}
-
-int print(const std::string& text) {
-  fmt::print("{}", text);
-  return std::fflush(stdout) == 0 ? 0 : 1;
 }
 
 int run(const std::vector<std::string>& arguments) {

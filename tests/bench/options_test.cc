@@ -45,15 +45,26 @@ TEST_CASE("nccl-tests' flags mean the same here") {
 
 TEST_CASE("a wrong command line is answered with what was wrong") {
   const std::vector<std::pair<std::string, std::string>> wrong{
-      {"", "collective is required"},       {"alreduce", "did you mean allreduce?"},
-      {"allreduce -b 4Q", "\"4Q\""},        {"allreduce -b 0", "less than 1"},
-      {"allreduce -f 1", "less than 2"},    {"allreduce -b 1M -e 4", "more than -e"},
-      {"allreduce -n 0", "range 1"},        {"allreduce -n x", "x"},
-      {"allreduce -w -1", "range 0"},       {"allreduce -i 4 -f 2", "excludes"},
-      {"allreduce -d float8", "float8"},    {"allreduce -o plus", "bit_xor"},
-      {"allreduce -o bit_or", "float32"},   {"allreduce -d bool -o avg", "bool"},
-      {"allreduce --fast", "--fast"},       {"allreduce -r -1", "-1"},
-      {"allreduce --memory disk", "arena"}, {"allreduce extra", "extra"},
+      {"", "collective is required"},
+      {"alreduce", "did you mean allreduce?"},
+      {"allreduce -b 4Q", "\"4Q\""},
+      {"allreduce -b 0", "less than 1"},
+      {"allreduce -f 1", "at least 2"},
+      {"allreduce -b 1M -e 4", "more than -e"},
+      {"allreduce -n 0", "range 1"},
+      {"allreduce -n x", "x"},
+      {"allreduce -w -1", "range 0"},
+      {"allreduce -i 4 -f 2", "excludes"},
+      {"allreduce -d float8", "float8"},
+      {"allreduce -o plus", "bit_xor"},
+      {"allreduce -o bit_or", "float32"},
+      {"allreduce -d bool -o avg", "bool"},
+      {"allreduce --fast", "--fast"},
+      {"allreduce -r 1", "allreduce has no root"},
+      {"allreduce -f 1.5", "-f 1.5: not a whole number"},
+      {"broadcast -r -1", "range 0 to 1048575"},
+      {"allreduce --memory disk", "arena"},
+      {"allreduce extra", "extra"},
   };
   for (const auto& [line, expected] : wrong) {
     INFO(line);

@@ -193,6 +193,13 @@ TEST_CASE("the informing options answer and start nothing") {
     CHECK(launcher.wait() == 0);
     CHECK_THAT(launcher.output(), Contains(text));
   }
+  for (const std::string option : {"--version", "--help", "--help-config", "--check-build"}) {
+    INFO(option);
+    const std::string full = "exec '" RONDELRUN_PATH "' " + option + " >/dev/full";
+    RunningLauncher launcher({.arguments = {"-np", "1", "sh", "-c", full}});
+    CHECK(launcher.wait() == 1);
+    CHECK_THAT(launcher.error(), Contains("writing to standard output: No space left on device"));
+  }
   RunningLauncher mistyped({.arguments = {"--check-build"}, .environment = {"RONDEL_TIMOUT_S=3"}});
   CHECK(mistyped.wait() == 0);
   CHECK_THAT(mistyped.error(), Contains("RONDEL_TIMOUT_S") && Contains("did you mean RONDEL_TIMEOUT_S?"));

@@ -54,7 +54,7 @@ static int went_well(rondel_status_t status, rondel_comm_t comm, const char* wha
   rondel_error_t error = RONDEL_ERROR_INIT;
   if (status == RONDEL_OK) return 1;
   rondel_last_error(comm, &error);
-  fprintf(stderr, "train_digits: %s: %s\n", what, error.text);
+  fprintf(stderr, "train_digits_c: %s: %s\n", what, error.text);
   return 0;
 }
 
@@ -88,7 +88,7 @@ static int make_network(network_t* net, size_t hidden, uint64_t* random) {
   net->gradient = memory;
   if (net->parameters == NULL || net->velocity == NULL || net->activation == NULL ||
       net->hidden_error == NULL) {
-    fprintf(stderr, "train_digits: no memory for a hidden layer of %zu\n", hidden);
+    fprintf(stderr, "train_digits_c: no memory for a hidden layer of %zu\n", hidden);
     return 0;
   }
   for (size_t i = 0; i < hidden * kPixels; ++i)
@@ -182,13 +182,13 @@ static int read_images(FILE* file, const char* path, data_t* data) {
     const int testing = number % kTestEvery == kTestEvery - 1;
     image_t* image = testing ? &data->test[data->test_count++] : &data->train[data->train_count++];
     if (!parse_image(line, image)) {
-      fprintf(stderr, "train_digits: %s:%zu: wanted 64 numbers from 0 to 16 and a digit, commas between\n",
+      fprintf(stderr, "train_digits_c: %s:%zu: wanted 64 numbers from 0 to 16 and a digit, commas between\n",
               path, number + 1);
       return 0;
     }
   }
   if (data->test_count > 0) return 1;
-  fprintf(stderr, "train_digits: '%s' holds fewer than %d images\n", path, kTestEvery);
+  fprintf(stderr, "train_digits_c: '%s' holds fewer than %d images\n", path, kTestEvery);
   return 0;
 }
 
@@ -197,7 +197,7 @@ static int load(const char* path, data_t* data) {
   int good = 0;
   if (file == NULL) {
     fprintf(stderr,
-            "train_digits: can not read the images in '%s'; run from the top of Rondel's source tree, or "
+            "train_digits_c: can not read the images in '%s'; run from the top of Rondel's source tree, or "
             "give the "
             "path of digits.csv with --data\n",
             path);
@@ -208,7 +208,7 @@ static int load(const char* path, data_t* data) {
   if (data->train != NULL && data->test != NULL)
     good = read_images(file, path, data);
   else
-    fprintf(stderr, "train_digits: no memory for the images\n");
+    fprintf(stderr, "train_digits_c: no memory for the images\n");
   fclose(file);
   return good;
 }
@@ -308,7 +308,7 @@ static int compare_ranks(const network_t* net, rondel_comm_t comm) {
   for (size_t rank = 0; equal && rondel_rank(comm) == 0 && rank < size; ++rank) {
     printf("rank %zu parameters %016" PRIx64 "\n", rank, all[rank]);
     if (all[rank] == mine) continue;
-    fprintf(stderr, "train_digits: the parameters of rank %zu differ from those of rank 0\n", rank);
+    fprintf(stderr, "train_digits_c: the parameters of rank %zu differ from those of rank 0\n", rank);
     equal = 0;
   }
   free(all);
@@ -320,7 +320,7 @@ static int save(const network_t* net, const char* path) {
   const size_t written =
       file == NULL ? 0 : fwrite(net->parameters, sizeof(float), net->parameter_count, file);
   if (file != NULL && fclose(file) == 0 && written == net->parameter_count) return 1;
-  fprintf(stderr, "train_digits: can not write the parameters to '%s'\n", path);
+  fprintf(stderr, "train_digits_c: can not write the parameters to '%s'\n", path);
   return 0;
 }
 
@@ -333,7 +333,7 @@ static int work(const settings_t* settings, const data_t* data, rondel_comm_t co
   if (good && settings->save != NULL && rondel_rank(comm) == 0) good = save(&net, settings->save);
   if (good && accuracy < kWantedAccuracy) {
     fprintf(stderr,
-            "train_digits: test accuracy %.2f %% is below the wanted %.0f %%; train for more epochs\n",
+            "train_digits_c: test accuracy %.2f %% is below the wanted %.0f %%; train for more epochs\n",
             accuracy * 100, kWantedAccuracy * 100);
     good = 0;
   }
@@ -373,7 +373,7 @@ int main(int argc, char** argv) {
   if (argc == 2 && strcmp(argv[1], "--help") == 0) return puts(kUsage) < 0;
   for (int i = 1; i < argc; i += 2)
     if (i + 1 == argc || !set_option(&settings, argv[i], argv[i + 1])) {
-      fprintf(stderr, "train_digits: can not use '%s %s'; see --help\n", argv[i],
+      fprintf(stderr, "train_digits_c: can not use '%s %s'; see --help\n", argv[i],
               i + 1 < argc ? argv[i + 1] : "");
       return 2;
     }
