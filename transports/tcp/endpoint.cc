@@ -34,8 +34,8 @@ TcpEndpoint::TcpEndpoint(std::shared_ptr<Listener> listener, HostIdentity host,
       options_(std::move(options)),
       policy_(policy),
       // Where ranks outnumber cores somebody else can use the time.
-      spin_(options_.oversubscribed ? std::min<SpinBudget::Time>(policy.spin, SpinBudget::kLeast)
-                                    : policy.spin),
+      patience_(options_.oversubscribed ? std::min<SpinBudget::Time>(policy.spin, SpinBudget::kLeast)
+                                        : policy.spin),
       readiness_(std::move(readiness)),
       inbox_(std::make_shared<Inbox>()),
       stage_(kStageBytes),
@@ -180,7 +180,7 @@ Status TcpEndpoint::post(std::span<const Work> batch, StreamRef /*stream*/) {
     if (!link->wants_to_send() && !link->wants_to_receive()) active_.push_back(link);
     link->post(work);
   }
-  moved_ = true;
+  patience_.posted();
   return {};
 }
 
@@ -215,20 +215,15 @@ Result<std::size_t> TcpEndpoint::progress(std::chrono::nanoseconds may_block_for
   if (!failure_.ok()) return failure_;
   if (inbox_->may_hold_something()) RONDEL_TRY(take_arrivals({}));
   const auto started = Deadline::Clock::now();
-  // Who slept before this call and finds nothing now sleeps again at once.
-  for (int empty_turns = wait_ == Wait::slept ? kTurnsPerClockLook - 1 : 0;;) {
+  for (int empty_turns = patience_.slept() ? kTurnsPerClockLook - 1 : 0;;) {
     const Turn turn = turn_of_links();
     const auto faulty = [](const Link* link) { return link->faulty(); };
     if (turn.finished > 0 || turn.moved || std::any_of(active_.begin(), active_.end(), faulty)) settle();
     if (!failure_.ok()) return failure_;
-    if (turn.moved || turn.finished > 0) end_of_wait();
-    if (turn.finished > 0) {
-      moved_ = true;
-      return turn.finished;
-    }
+    if (turn.moved || turn.finished > 0) patience_.moved();
+    if (turn.finished > 0) return turn.finished;
     if (may_block_for <= std::chrono::nanoseconds::zero() && !turn.moved) return std::size_t{0};
     if (turn.moved) {
-      moved_ = true;
       empty_turns = 0;
       continue;
     }
@@ -236,25 +231,13 @@ Result<std::size_t> TcpEndpoint::progress(std::chrono::nanoseconds may_block_for
     if (options_.oversubscribed) ::sched_yield();
     if (++empty_turns % kTurnsPerClockLook != 0 && !active_.empty()) continue;
     const auto now = Deadline::Clock::now();
-    if (std::exchange(moved_, false)) {
-      last_moved_ = now;
-      wait_ = Wait::none;
-    }
+    patience_.look(now);
     if (now - started >= may_block_for) return std::size_t{0};
-    if (wait_ == Wait::none && now - last_moved_ >= spin_.least()) wait_ = Wait::polled;
-    if (now - last_moved_ < spin_.now() && !active_.empty()) continue;
-    if (!active_.empty()) wait_ = Wait::slept;
+    if (patience_.polls_on(now, !active_.empty())) continue;
     sleep(may_block_for - (now - started));
     if (inbox_->may_hold_something()) RONDEL_TRY(take_arrivals({}));
     empty_turns = kTurnsPerClockLook - 1;
   }
-}
-
-// Something moves again: what that says about polling.
-void TcpEndpoint::end_of_wait() {
-  if (wait_ == Wait::slept) spin_.ended_sleeping(Deadline::Clock::now() - last_moved_);
-  if (wait_ == Wait::polled) spin_.ended_polling();
-  wait_ = Wait::none;
 }
 
 void TcpEndpoint::watch_links() {

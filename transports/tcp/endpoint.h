@@ -11,12 +11,12 @@
 
 #include "lib/host_identity.h"
 #include "transports/endpoint.h"
+#include "transports/patience.h"
+#include "transports/readiness.h"
 #include "transports/tcp/inbox.h"
 #include "transports/tcp/link.h"
 #include "transports/tcp/listener.h"
 #include "transports/tcp/reach.h"
-#include "transports/tcp/readiness.h"
-#include "transports/tcp/spin_budget.h"
 #include "transports/transport.h"
 
 namespace rondel::tcp {
@@ -59,7 +59,6 @@ class TcpEndpoint final : public Endpoint {
   Status take_arrivals(std::span<const Rank> awaited);
   Turn turn_of_links();
   void settle();
-  void end_of_wait();
   void watch_links();
   void sleep(std::chrono::nanoseconds at_most);
   void look_for_silence();
@@ -71,7 +70,7 @@ class TcpEndpoint final : public Endpoint {
   const std::vector<Interface> interfaces_;
   const EndpointOptions options_;
   const EndpointPolicy policy_;
-  SpinBudget spin_;
+  Patience patience_;
   Capabilities capabilities_;
   Readiness readiness_;
   std::shared_ptr<Inbox> inbox_;
@@ -80,12 +79,6 @@ class TcpEndpoint final : public Endpoint {
   std::vector<Link*> active_;                   // links with works posted, in rank order of posting
   std::vector<Status> dial_outcome_;            // by rank, while connecting
   Deadline::Clock::time_point next_look_{};
-  // Polling goes on for a while after something was posted or moved, over as many calls as that takes; then
-  // it sleeps.
-  bool moved_ = false;
-  Deadline::Clock::time_point last_moved_{};
-  enum class Wait { none, polled, slept };  // none: shorter than says anything
-  Wait wait_ = Wait::none;
   Status failure_;
   std::optional<LabelMismatch> mismatch_;
 };

@@ -14,9 +14,9 @@
 #include "lib/private_fd.h"
 #include "lib/status.h"
 #include "transports/endpoint.h"
+#include "transports/sink.h"
 #include "transports/tcp/frame.h"
-#include "transports/tcp/sink.h"
-#include "transports/tcp/work_queue.h"
+#include "transports/work_queue.h"
 
 namespace rondel::tcp {
 

@@ -9,7 +9,7 @@
 
 #include "lib/check.h"
 
-namespace rondel::tcp {
+namespace rondel {
 
 inline constexpr std::uint32_t kMaxInFlight = 16;
 
@@ -38,4 +38,4 @@ class WorkQueue {
   std::uint32_t count_ = 0;
 };
 
-}  // namespace rondel::tcp
+}  // namespace rondel

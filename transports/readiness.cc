@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transports/tcp/readiness.h"
+#include "transports/readiness.h"
 
 #include <sys/epoll.h>
 
@@ -7,7 +7,7 @@
 #include <array>
 #include <cerrno>
 
-namespace rondel::tcp {
+namespace rondel {
 
 Result<Readiness> Readiness::create() {
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
@@ -32,4 +32,4 @@ void Readiness::wait(std::chrono::nanoseconds at_most) {
                static_cast<int>(std::clamp<long long>(ms, 0, 3'600'000)));
 }
 
-}  // namespace rondel::tcp
+}  // namespace rondel

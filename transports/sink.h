@@ -14,7 +14,7 @@
 #include "transports/slices.h"
 #include "transports/work.h"
 
-namespace rondel::tcp {
+namespace rondel {
 
 /// Moves a cursor over as many runs as `bytes` take.
 inline void advance(SliceCursor& cursor, std::size_t bytes) {
@@ -65,4 +65,4 @@ class Sink {
   bool folds_ = false;
 };
 
-}  // namespace rondel::tcp
+}  // namespace rondel

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Polling goes on for as long as it pays, and no longer.
-#include "transports/tcp/spin_budget.h"
+#include "transports/spin_budget.h"
 
 #include <catch2/catch.hpp>
 #include <chrono>
 
-namespace rondel::tcp {
+namespace rondel {
 namespace {
 
 using std::chrono::microseconds;
@@ -59,4 +59,4 @@ TEST_CASE("never longer than was allowed") {
   CHECK(none.now() == microseconds(0));
 }
 
-}  // namespace rondel::tcp
+}  // namespace rondel

@@ -10,7 +10,7 @@
 #include "lib/status.h"
 #include "lib/unique_fd.h"
 
-namespace rondel::tcp {
+namespace rondel {
 
 class Readiness {
  public:
@@ -28,4 +28,4 @@ class Readiness {
   UniqueFd epoll_;
 };
 
-}  // namespace rondel::tcp
+}  // namespace rondel

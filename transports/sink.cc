@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transports/tcp/sink.h"
+#include "transports/sink.h"
 
 #include <cstring>
 
-namespace rondel::tcp {
+namespace rondel {
 namespace {
 
 // The cursors read only through their bytes' addresses; the incoming side is never written.
@@ -64,4 +64,4 @@ void Sink::fold_whole_elements(std::span<const std::byte> bytes) {
   fold_slices(reduction_, local_, other_, incoming, bytes.size());
 }
 
-}  // namespace rondel::tcp
+}  // namespace rondel

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Incoming bytes land and fold right in whatever pieces they come.
-#include "transports/tcp/sink.h"
+#include "transports/sink.h"
 
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -15,7 +15,7 @@ using rondel::Registration;
 using rondel::Slice;
 using rondel::Verb;
 using rondel::Work;
-using rondel::tcp::Sink;
+using rondel::Sink;
 
 namespace {
 

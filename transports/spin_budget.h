@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
-namespace rondel::tcp {
+namespace rondel {
 
 class SpinBudget {
  public:
@@ -43,4 +43,4 @@ class SpinBudget {
   int waits_ = 0;  // since the budget became the least
 };
 
-}  // namespace rondel::tcp
+}  // namespace rondel
