@@ -202,6 +202,11 @@ constexpr std::array kRows{
     Row{{"RONDEL_TCP_CONGESTION", "", "name", "auto",
          "Congestion control of TCP links: auto (cubic on short paths), system, or a name the kernel knows."},
         set_text<&Config::tcp_congestion>},
+    Row{{"RONDEL_SHM_PULL", "", "0 or 1", "1",
+         "Between ranks of one machine: reads large messages from the sender's memory with process_vm_readv; "
+         "0 "
+         "copies them through shared memory. Buffers from rondel_alloc need neither."},
+        set_flag<&Config::shm_pull>},
     Row{{"RONDEL_SPIN_US", "", "microseconds", "1000",
          "How long a wait polls before it sleeps, unless ranks outnumber cores."},
         set_spin},

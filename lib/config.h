@@ -36,6 +36,7 @@ struct Config {
   std::string net;                       // RONDEL_NET: names, CIDRs, ^exclude, comma separated
   std::string port_range;                // RONDEL_PORTS: "first-last" for listeners; empty = kernel's choice
   std::string tcp_congestion = "auto";   // RONDEL_TCP_CONGESTION: auto, system, or a name
+  bool shm_pull = true;                  // RONDEL_SHM_PULL: read peers' memory where it is
   std::chrono::microseconds spin{1000};  // RONDEL_SPIN_US: polling before blocking
   bool encrypt = false;                  // RONDEL_ENCRYPT
 

@@ -6,10 +6,14 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <fstream>
+#include <functional>
 #include <limits>
+#include <map>
+#include <mutex>
 #include <string>
 
 namespace rondel {
@@ -123,7 +127,54 @@ std::uint64_t next_id() {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;  // pairs with nothing: only uniqueness matters
 }
 
+/// All shared memories of this process by their first byte.
+class List {
+ public:
+  static List& of_process() {
+    static List* const list = new List;  // outlives every static object that holds memory
+    return *list;
+  }
+
+  void add(const std::byte* data, const SharedMemory::Place& place) {
+    const std::lock_guard lock(mutex_);
+    places_[data] = place;
+  }
+  void remove(const std::byte* data) {
+    const std::lock_guard lock(mutex_);
+    places_.erase(data);
+    departures_.fetch_add(1, std::memory_order_release);  // pairs with departures()
+  }
+  std::optional<SharedMemory::Place> find(const std::byte* data, std::size_t bytes) const {
+    const std::lock_guard lock(mutex_);
+    auto next = places_.upper_bound(data);
+    if (next == places_.begin()) return std::nullopt;
+    const auto& [begin, whole] = *--next;
+    const auto offset = static_cast<std::size_t>(data - begin);
+    if (offset > whole.bytes || bytes > whole.bytes - offset) return std::nullopt;
+    return SharedMemory::Place{whole.fd, offset, whole.bytes, whole.id};
+  }
+  bool lives(std::uint64_t id) const {
+    const std::lock_guard lock(mutex_);
+    return std::any_of(places_.begin(), places_.end(),
+                       [id](const auto& entry) { return entry.second.id == id; });
+  }
+  std::uint64_t departures() const {
+    return departures_.load(std::memory_order_acquire);  // pairs with remove()
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, SharedMemory::Place, std::less<>> places_;
+  std::atomic<std::uint64_t> departures_{0};
+};
+
 }  // namespace
+
+std::optional<SharedMemory::Place> SharedMemory::find(const void* data, std::size_t bytes) {
+  return List::of_process().find(static_cast<const std::byte*>(data), bytes);
+}
+std::uint64_t SharedMemory::departures() { return List::of_process().departures(); }
+bool SharedMemory::lives(std::uint64_t id) { return List::of_process().lives(id); }
 
 Result<SharedMemory> SharedMemory::create(std::size_t bytes) {
   const std::size_t unit = bytes >= kHugePage ? kHugePage : kPage;
@@ -141,7 +192,9 @@ Result<SharedMemory> SharedMemory::create(std::size_t bytes) {
 }
 
 SharedMemory::SharedMemory(UniqueFd fd, std::byte* data, std::size_t bytes)
-    : fd_(std::move(fd)), data_(data), bytes_(bytes), id_(next_id()) {}
+    : fd_(std::move(fd)), data_(data), bytes_(bytes), id_(next_id()) {
+  List::of_process().add(data_, {fd_.get(), 0, bytes_, id_});
+}
 
 SharedMemory::SharedMemory(SharedMemory&& other) noexcept
     : fd_(std::move(other.fd_)),
@@ -158,7 +211,9 @@ SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
 }
 
 SharedMemory::~SharedMemory() {
-  if (data_ != nullptr) ::munmap(data_, bytes_);
+  if (data_ == nullptr) return;
+  List::of_process().remove(data_);
+  ::munmap(data_, bytes_);
 }
 
 }  // namespace rondel

@@ -2,11 +2,13 @@
 // SharedMemory: one mapped memfd, made by this process for others of the machine to map too. Its size is
 // sealed, it asks for huge pages, and every page is present when create() returns, so touching it can not
 // fail later. The owner unmaps and closes it by destroying it; mappings of other processes stay. A value, one
-// thread at a time. Splitting it into buffers is lib/arena.h's work.
+// thread at a time, but the process's list of them may be asked on any. Splitting it into buffers is
+// lib/arena.h's work.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "lib/status.h"
@@ -16,6 +18,20 @@ namespace rondel {
 
 class SharedMemory {
  public:
+  /// Where a byte lies for another process: map `fd` (shared), `bytes` long, and look at `offset`.
+  struct Place {
+    int fd = -1;             ///< stays the memory's; valid while it is
+    std::size_t offset = 0;  ///< of the byte asked for
+    std::size_t bytes = 0;   ///< size of the whole memfd
+    std::uint64_t id = 0;    ///< SharedMemory::id
+  };
+  /// nullopt when no SharedMemory of this process holds all of [data, data + bytes). Any thread; the answer
+  /// is good while that memory lives.
+  static std::optional<Place> find(const void* data, std::size_t bytes);
+  /// Counts the shared memories that have gone: while it stays the same, so do all ids. Any thread.
+  static std::uint64_t departures();
+  static bool lives(std::uint64_t id);
+
   /// At least `bytes`, rounded up to whole pages, or to whole huge pages from one huge page on.
   static Result<SharedMemory> create(std::size_t bytes);
 

@@ -6,6 +6,9 @@
 #include <string_view>
 
 #include "transports/loopback/transport.h"
+#ifdef RONDEL_HAVE_SHM
+#include "transports/shm/transport.h"
+#endif
 #ifdef RONDEL_HAVE_TCP
 #include "transports/tcp/transport.h"
 #endif
@@ -16,6 +19,11 @@ namespace {
 
 using Make = std::unique_ptr<Transport> (*)(const Config&, const Secret&);
 
+#ifdef RONDEL_HAVE_SHM
+constexpr Make kMakeShm = &shm::make_transport;
+#else
+constexpr Make kMakeShm = nullptr;
+#endif
 #ifdef RONDEL_HAVE_TCP
 constexpr Make kMakeTcp = &tcp::make_transport;
 #else
@@ -33,7 +41,7 @@ struct Row {
 constexpr std::array<Row, 4> kRows{{
     {"nccl", nullptr, "not in this version"},
     {"verbs", nullptr, "not in this version"},
-    {"shm", nullptr, "not in this version"},
+    {"shm", kMakeShm, "configure with -Dshm=enabled"},
     {"tcp", kMakeTcp, "built without Boost; install libboost-dev and configure with -Dtcp=enabled"},
 }};
 

@@ -21,6 +21,8 @@ class WorkQueue {
   std::size_t size() const { return count_; }
 
   Entry& front() { return entries_[first_]; }
+  const Entry& front() const { return entries_[first_]; }
+  Entry& at(std::size_t index) { return entries_[(first_ + index) % kMaxInFlight]; }
   const Entry& at(std::size_t index) const { return entries_[(first_ + index) % kMaxInFlight]; }
 
   Entry& push() {

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transports/shm/endpoint.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "transports/batch.h"
+
+namespace rondel::shm {
+namespace {
+
+constexpr std::size_t kStageBytes = 256 * 1024;
+constexpr std::size_t kPreferredSegmentBytes = 512 * 1024;
+constexpr std::size_t kMaxSlices = 60;
+// The clock is read, and the processor given away where ranks share it, once in so many empty turns.
+constexpr int kTurnsPerClockLook = 64;
+// A caller that never waits still learns of a peer's death.
+constexpr int kCallsPerNoteLook = 256;
+constexpr std::chrono::milliseconds kLongestDialPause{20};
+
+}  // namespace
+
+ShmEndpoint::ShmEndpoint(std::unique_ptr<Door> door, const EndpointOptions& options,
+                         const EndpointPolicy& policy, Readiness readiness, UniqueFd bell)
+    : door_(std::move(door)),
+      options_(options),
+      // Where ranks outnumber cores somebody else can use the time.
+      patience_(options_.oversubscribed ? std::min<SpinBudget::Time>(policy.spin, SpinBudget::kLeast)
+                                        : policy.spin),
+      readiness_(std::move(readiness)),
+      bell_(std::move(bell)),
+      stage_(kStageBytes),
+      by_rank_(static_cast<std::size_t>(options_.size)) {
+  capabilities_.max_in_flight = kMaxInFlight;
+  capabilities_.max_slices = kMaxSlices;
+  capabilities_.preferred_segment_bytes = kPreferredSegmentBytes;
+}
+
+Result<std::unique_ptr<Endpoint>> ShmEndpoint::open(const EndpointOptions& options,
+                                                    const EndpointPolicy& policy) {
+  auto door = Door::open({.rank = options.rank, .size = options.size, .pull = policy.pull});
+  RONDEL_TRY(door);
+  auto readiness = Readiness::create();
+  RONDEL_TRY(readiness);
+  UniqueFd bell(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!bell) return system_failure(Code::out_of_resources, "can not create an eventfd", errno);
+  std::unique_ptr<ShmEndpoint> endpoint(
+      new ShmEndpoint(std::move(door).value(), options, policy, *std::move(readiness), std::move(bell)));
+  std::uint32_t watched = 0;
+  endpoint->readiness_.watch(endpoint->bell_.get(), EPOLLIN, watched);
+  return std::unique_ptr<Endpoint>(std::move(endpoint));
+}
+
+ShmEndpoint::~ShmEndpoint() { abort(Code::aborted); }
+
+std::string ShmEndpoint::name_of(Rank peer) const {
+  const auto index = static_cast<std::size_t>(peer);
+  if (index < options_.hosts.size()) return fmt::format("rank {} (host {})", peer, options_.hosts[index]);
+  return fmt::format("rank {}", peer);
+}
+
+// ---- connecting
+
+Status ShmEndpoint::connect(std::span<const Bytes> by_rank, std::span<const Rank> neighbours,
+                            Deadline deadline) {
+  if (!failure_.ok()) return failure_;
+  std::vector<Rank> missing;
+  for (const Rank peer : neighbours) {
+    if (peer < 0 || peer >= options_.size || peer == options_.rank || by_rank.size() != by_rank_.size())
+      return Status(Code::invalid_argument, fmt::format("rank {} can not be a neighbour here", peer));
+    if (link_to(peer) == nullptr) missing.push_back(peer);
+  }
+  for (bool waits = false; !missing.empty(); waits = true) {
+    if (waits && deadline.passed())
+      return no_connection(missing.front(),
+                           Status(Code::timed_out, options_.rank < missing.front()
+                                                       ? "it did not answer in time"
+                                                       : "it did not connect to this rank in time"));
+    // The smaller rank dials, the larger one waits to be reached; so no pair of ranks connects twice.
+    for (const Rank peer : missing)
+      if (options_.rank < peer)
+        if (const Status dialled = door_->dial(peer, by_rank[static_cast<std::size_t>(peer)]); !dialled.ok())
+          return no_connection(peer, dialled);
+    const auto pause = std::min<std::chrono::nanoseconds>(kLongestDialPause, deadline.left());
+    auto guests = door_->admit(missing, by_rank, waits ? pause : std::chrono::nanoseconds::zero());
+    if (!guests.ok()) return no_connection(guests.status().failure().peer, guests.status());
+    for (Door::Guest& guest : *guests) {
+      by_rank_[static_cast<std::size_t>(guest.peer)] =
+          std::make_unique<Link>(guest.peer, std::move(guest.connection), std::span(stage_));
+      std::erase(missing, guest.peer);
+    }
+  }
+  return {};
+}
+
+Status ShmEndpoint::no_connection(Rank peer, const Status& why) const {
+  Failure failure = why.failure();
+  failure.peer = peer;
+  failure.cause = fmt::format("no connection to {}: {}", name_of(peer), failure.cause);
+  if (failure.hint.empty()) failure.hint = "see that the rank runs";
+  return Status(why.code(), std::move(failure));
+}
+
+Result<std::unique_ptr<Registration>> ShmEndpoint::register_memory(MemorySpan memory) {
+  if (memory.kind != MemoryKind::host)
+    return Status(Code::unsupported, "the shm transport moves host memory only");
+  return std::make_unique<Registration>(memory);
+}
+
+// ---- posting
+
+// Whether `work` has a link, and room on it behind the works of its batch that come before.
+Status ShmEndpoint::check_room(std::span<const Work> batch, const Work& work) const {
+  if (work.peer < 0 || work.peer >= options_.size || link_to(work.peer) == nullptr)
+    return Status(Code::invalid_argument,
+                  fmt::format("a work names rank {}, which is not connected", work.peer));
+  const std::size_t room = link_to(work.peer)->room_for(work.verb);
+  if (room >= batch.size()) return {};
+  const auto before = batch.first(static_cast<std::size_t>(&work - batch.data()));
+  const auto same = std::count_if(before.begin(), before.end(), [&work](const Work& other) {
+    return other.peer == work.peer && (other.verb == Verb::send) == (work.verb == Verb::send);
+  });
+  if (static_cast<std::size_t>(same) < room) return {};
+  return Status(Code::invalid_argument, fmt::format("more than {} works are in flight", kMaxInFlight));
+}
+
+Status ShmEndpoint::post(std::span<const Work> batch, StreamRef /*stream*/) {
+  if (!failure_.ok()) return failure_;
+  RONDEL_TRY(validate(batch, capabilities_));
+  for (const Work& work : batch) RONDEL_TRY(check_room(batch, work));
+  for (const Work& work : batch) {
+    Link* link = link_to(work.peer);
+    if (!link->busy()) active_.push_back(link);
+    link->post(work);
+  }
+  patience_.posted();
+  return {};
+}
+
+// ---- moving
+
+Turn ShmEndpoint::turn_of_links() {
+  Turn total;
+  for (Link* link : active_) {
+    const Turn turn = link->turn();
+    total.moved |= turn.moved;
+    total.finished += turn.finished;
+  }
+  return total;
+}
+
+// Drops links that have nothing left to do; turns the fault of a link into the endpoint's failure.
+void ShmEndpoint::settle() {
+  for (const Link* link : active_)
+    if (link->faulty()) return poison_by(*link);
+  std::erase_if(active_, [](const Link* link) { return !link->busy(); });
+}
+
+Result<std::size_t> ShmEndpoint::progress(std::chrono::nanoseconds may_block_for) {
+  if (!failure_.ok()) return failure_;
+  const auto started = Deadline::Clock::now();
+  for (int empty_turns = patience_.slept() ? kTurnsPerClockLook - 1 : 0;;) {
+    const Turn turn = turn_of_links();
+    const auto faulty = [](const Link* link) { return link->faulty(); };
+    if (turn.finished > 0 || turn.moved || std::any_of(active_.begin(), active_.end(), faulty)) settle();
+    if (!failure_.ok()) return failure_;
+    if (turn.moved || turn.finished > 0) patience_.moved();
+    if (turn.finished > 0) return turn.finished;
+    if (turn.moved) {
+      empty_turns = 0;
+      continue;
+    }
+    if (may_block_for <= std::chrono::nanoseconds::zero()) {
+      if (++idle_calls_ % kCallsPerNoteLook == 0) read_notes();
+      return std::size_t{0};
+    }
+    if (++empty_turns % kTurnsPerClockLook != 0 && !active_.empty()) continue;
+    if (options_.oversubscribed) ::sched_yield();
+    const auto now = Deadline::Clock::now();
+    patience_.look(now);
+    if (now - started >= may_block_for) return std::size_t{0};
+    if (patience_.polls_on(now, !active_.empty())) continue;
+    sleep(may_block_for - (now - started));
+    empty_turns = kTurnsPerClockLook - 1;
+  }
+}
+
+void ShmEndpoint::watch_links() {
+  for (const auto& link : by_rank_)
+    if (link != nullptr) readiness_.watch(link->socket(), link->busy() ? EPOLLIN : 0U, link->watched_events);
+}
+
+void ShmEndpoint::fall_asleep() {
+  for (Link* link : active_) link->fall_asleep();
+}
+
+bool ShmEndpoint::has_something_to_do() const {
+  return std::any_of(active_.begin(), active_.end(),
+                     [](const Link* link) { return link->has_something_to_do(); });
+}
+
+void ShmEndpoint::sleep(std::chrono::nanoseconds at_most) {
+  watch_links();
+  fall_asleep();
+  if (!has_something_to_do()) readiness_.wait(at_most);
+  for (Link* link : active_) link->wake_up();
+  eventfd_t drained = 0;
+  ::eventfd_read(bell_.get(), &drained);
+  read_notes();
+}
+
+void ShmEndpoint::read_notes() {
+  for (Link* link : active_) link->read_notes();
+}
+
+int ShmEndpoint::wait_descriptor() {
+  eventfd_t drained = 0;
+  ::eventfd_read(bell_.get(), &drained);
+  read_notes();
+  watch_links();
+  fall_asleep();
+  if (has_something_to_do() || !failure_.ok()) ::eventfd_write(bell_.get(), 1);
+  return readiness_.descriptor();
+}
+
+// ---- failing
+
+void ShmEndpoint::poison_by(const Link& link) {
+  if (!failure_.ok()) return;
+  const LinkFault& fault = link.fault();
+  if (fault.code == Code::mismatch) mismatch_ = link.mismatch();
+  Failure failure;
+  const char* what = fault.code == Code::peer_lost ? "lost the connection to" : "can not go on with";
+  failure.cause = fmt::format("{} {}: {}", what, name_of(link.peer()), fault.text);
+  failure.hint = fault.hint;
+  failure.peer = link.peer();
+  failure.rank = options_.rank;
+  const auto index = static_cast<std::size_t>(link.peer());
+  if (index < options_.hosts.size()) failure.host = options_.hosts[index];
+  failure_ = Status(fault.code, std::move(failure));
+  abort(fault.code);
+}
+
+void ShmEndpoint::abort(Code why) noexcept {
+  if (failure_.ok()) failure_ = Status(why, "the endpoint was aborted");
+  for (const auto& link : by_rank_) {
+    if (link == nullptr || link->socket() < 0) continue;
+    readiness_.watch(link->socket(), 0, link->watched_events);
+    link->fail_all(why);
+  }
+  active_.clear();
+}
+
+std::uint64_t ShmEndpoint::bytes_received() const {
+  std::uint64_t bytes = 0;
+  for (const auto& link : by_rank_) bytes += link == nullptr ? 0 : link->bytes_received();
+  return bytes;
+}
+
+std::uint64_t ShmEndpoint::bytes_sent() const {
+  std::uint64_t bytes = 0;
+  for (const auto& link : by_rank_) bytes += link == nullptr ? 0 : link->bytes_sent();
+  return bytes;
+}
+
+}  // namespace rondel::shm

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The endpoint over shared memory: links to the peers that were connected, moved by the driver thread. It
+// polls the shared segments for a while, then sleeps until a peer sends a wake.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transports/endpoint.h"
+#include "transports/patience.h"
+#include "transports/readiness.h"
+#include "transports/shm/door.h"
+#include "transports/shm/link.h"
+#include "transports/transport.h"
+
+namespace rondel::shm {
+
+struct EndpointPolicy {
+  std::chrono::nanoseconds spin{std::chrono::microseconds(1000)};  ///< RONDEL_SPIN_US
+  bool pull = true;                                                ///< RONDEL_SHM_PULL
+};
+
+class ShmEndpoint final : public Endpoint {
+ public:
+  static Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options, const EndpointPolicy& policy);
+  ~ShmEndpoint() override;
+
+  const Capabilities& capabilities() const override { return capabilities_; }
+  Bytes address() const override { return encode(door_->address()); }
+  Status connect(std::span<const Bytes> by_rank, std::span<const Rank> neighbours,
+                 Deadline deadline) override;
+  Result<std::unique_ptr<Registration>> register_memory(MemorySpan memory) override;
+  Status post(std::span<const Work> batch, StreamRef stream) override;
+  Result<std::size_t> progress(std::chrono::nanoseconds may_block_for) override;
+  void abort(Code why) noexcept override;
+  const Status& failure() const override { return failure_; }
+  std::optional<LabelMismatch> mismatch() const override { return mismatch_; }
+  int wait_descriptor() override;
+  std::uint64_t bytes_received() const override;
+  std::uint64_t bytes_sent() const override;
+
+ private:
+  ShmEndpoint(std::unique_ptr<Door> door, const EndpointOptions& options, const EndpointPolicy& policy,
+              Readiness readiness, UniqueFd bell);
+
+  Link* link_to(Rank peer) const { return by_rank_[static_cast<std::size_t>(peer)].get(); }
+  std::string name_of(Rank peer) const;
+  Status no_connection(Rank peer, const Status& why) const;
+  Status check_room(std::span<const Work> batch, const Work& work) const;
+  Turn turn_of_links();
+  void settle();
+  void watch_links();
+  void fall_asleep();
+  bool has_something_to_do() const;
+  void sleep(std::chrono::nanoseconds at_most);
+  void read_notes();
+  void poison_by(const Link& link);
+
+  const std::unique_ptr<Door> door_;
+  const EndpointOptions options_;
+  Patience patience_;
+  Capabilities capabilities_;
+  Readiness readiness_;
+  const UniqueFd bell_;  // rings for a wait descriptor when there is something to do already
+  std::vector<std::byte> stage_;
+  std::vector<std::unique_ptr<Link>> by_rank_;  // null: not connected
+  std::vector<Link*> active_;                   // links with works posted
+  int idle_calls_ = 0;
+  Status failure_;
+  std::optional<LabelMismatch> mismatch_;
+};
+
+}  // namespace rondel::shm

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transports/shm/notes.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace rondel::shm {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x314d4853;  // "SHM1"
+constexpr std::uint32_t kVersion = 1;
+
+struct alignas(cmsghdr) DescriptorRoom {
+  char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+UniqueFd descriptor_in(msghdr& message) {
+  const cmsghdr* const control = CMSG_FIRSTHDR(&message);
+  if (control == nullptr || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) return {};
+  int fd = -1;
+  std::memcpy(&fd, CMSG_DATA(control), sizeof fd);
+  return UniqueFd(fd);
+}
+
+}  // namespace
+
+Note make_note(NoteKind kind) {
+  Note note;
+  note.magic = kMagic;
+  note.version = kVersion;
+  note.kind = kind;
+  return note;
+}
+
+bool send_note(int socket, const Note& note, int fd) {
+  iovec part{const_cast<Note*>(&note), sizeof note};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  DescriptorRoom room{};
+  if (fd >= 0) {
+    message.msg_control = room.bytes;
+    message.msg_controllen = sizeof room.bytes;
+    cmsghdr* const control = CMSG_FIRSTHDR(&message);
+    control->cmsg_level = SOL_SOCKET;
+    control->cmsg_type = SCM_RIGHTS;
+    control->cmsg_len = CMSG_LEN(sizeof fd);
+    std::memcpy(CMSG_DATA(control), &fd, sizeof fd);
+  }
+  ssize_t sent = -1;
+  do sent = ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
+  return sent == static_cast<ssize_t>(sizeof note);
+}
+
+Result<std::optional<ReceivedNote>> receive_note(int socket) {
+  ReceivedNote received;
+  iovec part{&received.note, sizeof received.note};
+  DescriptorRoom room{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = room.bytes;
+  message.msg_controllen = sizeof room.bytes;
+  ssize_t got = -1;
+  do got = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  while (got < 0 && errno == EINTR);
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::optional<ReceivedNote>();
+  if (got < 0) return system_failure(Code::peer_lost, "its connection broke", errno);
+  if (got == 0) return Status(Code::peer_lost, "its process ended or closed the connection");
+  received.fd = descriptor_in(message);
+  if (got != static_cast<ssize_t>(sizeof received.note) || received.note.magic != kMagic)
+    return Status(Code::refused, "it sent something that is no note of Rondel's");
+  if (received.note.version != kVersion)
+    return Status(
+        Code::refused,
+        fmt::format("it speaks version {} of shared memory, this rank {}", received.note.version, kVersion),
+        "run the same build of Rondel on every rank");
+  return std::optional<ReceivedNote>(std::move(received));
+}
+
+}  // namespace rondel::shm

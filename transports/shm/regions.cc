@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transports/shm/regions.h"
+
+#include <utility>
+
+namespace rondel::shm {
+
+bool AnnouncedRegions::announce(int socket, const SharedMemory::Place& place) {
+  if (known_.contains(place.id)) return true;
+  Note note = make_note(NoteKind::region);
+  note.id = place.id;
+  if (!send_note(socket, note, place.fd)) return false;
+  known_.insert(place.id);
+  return true;
+}
+
+void AnnouncedRegions::forget_dead(int socket) {
+  const std::uint64_t departures = SharedMemory::departures();
+  if (departures == departures_) return;
+  departures_ = departures;
+  std::erase_if(known_, [socket](std::uint64_t id) {
+    if (SharedMemory::lives(id)) return false;
+    Note note = make_note(NoteKind::forget);
+    note.id = id;
+    send_note(socket, note);  // one that finds no room only leaves a mapping longer than needed
+    return true;
+  });
+}
+
+Status MappedRegions::add(const ReceivedNote& note) {
+  if (!note.fd)
+    return Status(Code::out_of_resources, "a peer's memory can not be taken over",
+                  "raise the limit on open files (ulimit -n)");
+  auto mapping = Mapping::of(note.fd.get(), Mapping::Access::read);
+  RONDEL_TRY(mapping);
+  regions_.insert_or_assign(note.note.id, std::move(mapping).value());
+  return {};
+}
+
+std::span<const std::byte> MappedRegions::find(std::uint64_t id, std::uint64_t offset,
+                                               std::uint64_t bytes) const {
+  const auto found = regions_.find(id);
+  if (found == regions_.end()) return {};
+  const std::span<const std::byte> whole = found->second.bytes();
+  if (offset > whole.size() || bytes > whole.size() - offset) return {};
+  return whole.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
+}
+
+}  // namespace rondel::shm
