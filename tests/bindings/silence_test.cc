@@ -43,7 +43,9 @@ void expect_loss(RankTest& test, rondel_comm_t comm) {
 
 TEST_CASE("a rank whose host falls silent is named by all others after the silence limit") {
   ProcessJob job(
-      kRanks, {.timeout_seconds = "60", .environment = {{"RONDEL_SILENCE_TIMEOUT_S", "1"}}},
+      kRanks,
+      {.timeout_seconds = "60",
+       .environment = {{"RONDEL_SILENCE_TIMEOUT_S", "1"}, {"RONDEL_TRANSPORT", "tcp"}}},
       [](RankTest& test, const Voice& voice, rondel_comm_t comm) {
         std::vector<float> data(100'000, 1.0F);  // enough to connect the ranks that the sums need
         require_ok(test,
