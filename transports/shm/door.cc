@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -175,9 +176,9 @@ void Door::hear_callers() {
     auto got = receive_note(caller.socket.get());
     if (got.ok() && !*got) return caller.due.passed();
     const Status seated = got.ok() ? seat(caller, std::move(**got)) : got.status();
-    if (!seated.ok() && seated.code() != Code::peer_lost)
-      log(LogLevel::warn, "closed a connection from process {}: {}", peer_of(caller.socket.get()).pid,
-          seated.text());
+    if (!seated.ok() && seated.code() != Code::peer_lost && std::has_single_bit(++strangers_))
+      log(LogLevel::warn, "closed a connection from process {}: {} ({} so far)",
+          peer_of(caller.socket.get()).pid, seated.text(), strangers_);
     return true;
   });
 }

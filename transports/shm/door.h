@@ -86,7 +86,8 @@ class Door {
   std::uint64_t probe_value_ = 0;  // what a peer that reads this process's memory must find
   PrivateFd listener_;
   std::map<Rank, Dialled> dialled_;
-  std::deque<Caller> callers_;       // have not said who they are
+  std::deque<Caller> callers_;  // have not said who they are
+  std::uint64_t strangers_ = 0;
   std::map<Rank, Waiting> waiting_;  // have, and are not awaited yet
 };
 

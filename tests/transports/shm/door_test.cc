@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Strangers at the door are sent away and disturb nobody; who is not what it says is refused.
+#include "transports/shm/door.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "tests/transports/shm/world.h"
+
+namespace rondel::shm::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+UniqueFd call(const DoorAddress& where) {
+  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, where.name.data(), where.name.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + where.name.size());
+  REQUIRE(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0);
+  return socket;
+}
+
+Note hello_to(const DoorAddress& where, Rank from) {
+  Note note = make_note(NoteKind::hello);
+  std::copy(where.token.begin(), where.token.end(), std::begin(note.token));
+  note.rank = from;
+  return note;
+}
+
+/// Whether the two still connect and talk, with whatever waits at rank 1's door.
+void check_they_meet(Endpoint& zero, Endpoint& one) {
+  for (const Status& status : connect_both(zero, one, Deadline::in(seconds(10))))
+    CHECK(status.text() == "ok");
+}
+
+}  // namespace
+
+TEST_CASE("a stranger that says nothing, nonsense, or too little does not disturb the start") {
+  const auto zero = open_rank(0), one = open_rank(1);
+  const DoorAddress door = *decode_door_address(one->address());
+  const UniqueFd silent = call(door);
+  const UniqueFd mad = call(door);
+  REQUIRE(::send(mad.get(), "GET / HTTP/1.0\r\n\r\n", 18, 0) == 18);
+  const UniqueFd brief = call(door);
+  REQUIRE(::send(brief.get(), "R", 1, 0) == 1);
+  { const UniqueFd gone = call(door); }
+  check_they_meet(*zero, *one);
+}
+
+TEST_CASE("a hundred strangers do not disturb the start") {
+  const auto zero = open_rank(0), one = open_rank(1);
+  const DoorAddress door = *decode_door_address(one->address());
+  std::vector<UniqueFd> strangers;
+  for (int i = 0; i < 100; ++i) {
+    strangers.push_back(call(door));
+    REQUIRE(::send(strangers.back().get(), "hello", 5, 0) == 5);
+  }
+  check_they_meet(*zero, *one);
+}
+
+TEST_CASE("a wrong token, another version, a wrong rank and bad memory are refused") {
+  const auto zero = open_rank(0), one = open_rank(1);
+  const DoorAddress door = *decode_door_address(one->address());
+  auto segment = SegmentHold::create();
+  REQUIRE(segment.ok());
+  std::vector<UniqueFd> callers;
+  const auto say = [&](const Note& note, int fd) {
+    callers.push_back(call(door));
+    REQUIRE(send_note(callers.back().get(), note, fd));
+  };
+  Note wrong_token = hello_to(door, 0);
+  wrong_token.token[5] ^= std::byte{1};
+  say(wrong_token, segment->fd());
+  Note other_version = hello_to(door, 0);
+  ++other_version.version;
+  say(other_version, segment->fd());
+  for (const Rank rank : {-1, 1, 2, 1000}) say(hello_to(door, rank), segment->fd());
+  say(hello_to(door, 0), -1);
+  for (const bool sealed : {false, true}) {  // where it is sealed it is too small
+    const UniqueFd memory(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    REQUIRE(::ftruncate(memory.get(), 4096) == 0);
+    REQUIRE((!sealed || ::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK) == 0));
+    say(hello_to(door, 0), memory.get());
+  }
+  check_they_meet(*zero, *one);
+}
+
+TEST_CASE("a peer that does not know this rank's token is refused") {
+  const auto zero = open_rank(0);
+  DoorAddress other = *decode_door_address(open_rank(1)->address());
+  const auto one = open_rank(1);
+  const DoorAddress door = *decode_door_address(one->address());
+  std::vector<Bytes> seen_by_one{zero->address(), one->address()};
+  seen_by_one[0] = encode(DoorAddress{decode_door_address(zero->address())->name, other.token});
+  const std::vector<Bytes> addresses{zero->address(), one->address()};
+  const Rank first = 0, second = 1;
+  Status theirs;
+  std::thread impostor([&] {
+    theirs = one->connect(seen_by_one, {&first, 1}, Deadline::in(milliseconds(500)));
+  });
+  const Status mine = zero->connect(addresses, {&second, 1}, Deadline::in(seconds(10)));
+  impostor.join();
+  CHECK(mine.code() == Code::refused);
+  CHECK(mine.failure().peer == 1);
+}
+
+TEST_CASE("nothing of a job has a name in the file system") {
+  const auto names = [] {
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) found.push_back(entry.path());
+    return found;
+  };
+  const auto before = names();
+  Pair pair = connected_pair();
+  CHECK(names() == before);
+}
+
+}  // namespace rondel::shm::test
