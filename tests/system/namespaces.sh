@@ -48,7 +48,7 @@ start_rank() { # host, words for rondel-bench
   shift
   RONDEL_RANK=$host RONDEL_SIZE=4 RONDEL_STORE="file://$work/store" RONDEL_SECRET_FILE="$work/secret" \
     RONDEL_NET="${net:-^docker0}" RONDEL_START_TIMEOUT_S=20 RONDEL_SILENCE_TIMEOUT_S=3 RONDEL_TIMEOUT_S=30 \
-    ip netns exec "rh$id$host" unshare -u sh -c 'hostname "node$0"; exec "$@"' "$host" "$bench" "$@" \
+    ip netns exec "rh$id$host" unshare -u sh -c 'hostname "$0"; exec "$@"' "${same_name:-node$host}" "$bench" "$@" \
     >"$work/out.$host" 2>&1 &
   eval "pid$host=\$!"
 }
@@ -69,11 +69,13 @@ case $case_name in
     expect_success
     grep -q 'ranks 4' "$work/out.0" || fail "rank 0 printed no table"
     ;;
-  cloned-bridge) # nothing is excluded: every host advertises docker0's address, which leads back to itself
+  cloned-bridge) # of one name; nothing is excluded: every host advertises docker0's address, which leads back to itself
     make_hosts 4
     net='10.99.0.0/24,172.17.0.0/16'
+    same_name=clone
     for host in 0 1 2 3; do start_rank $host allreduce -b 4 -e 64K -f 64 -n 5; done
     expect_success
+    grep -q 'transport tcp' "$work/out.0" || fail "hosts that share a kernel and a name, but no memory, must use tcp"
     ;;
   no-such-interface)
     make_hosts 4
