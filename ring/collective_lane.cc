@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ring/collective_lane.h"
 
+#include <numeric>
 #include <utility>
 
 #include "ring/bootstrap.h"
@@ -9,35 +10,56 @@
 namespace rondel {
 
 CollectiveLane::CollectiveLane(Endpoint* endpoint, std::span<const Bytes> addresses, Rank rank, Rank size,
-                               Planner& planner, Health& health, std::chrono::nanoseconds timeout)
+                               Planner& planner, Health& health, std::chrono::nanoseconds timeout,
+                               bool direct)
     : known_memory(endpoint),
       endpoint_(endpoint),
       addresses_(addresses),
+      rank_(rank),
       size_(size),
       planner_(planner),
       health_(health),
       timeout_(timeout),
       agreement_(make_agreement(rank, size)),
       collective_(endpoint) {
-  if (endpoint_ != nullptr) scratch_.emplace(*endpoint_);
+  if (endpoint_ == nullptr) return;
+  scratch_.emplace(*endpoint_);
+  if (direct && size <= Direct::kMostRanks && endpoint_->load_store() != nullptr)
+    direct_.emplace(*endpoint_->load_store(), rank, size);
 }
 
 Status CollectiveLane::advance() {
   while (!queue_.empty()) {
     if (phase_ == Phase::idle) RONDEL_TRY(begin_next());
-    RONDEL_TRY(collective_.advance());
-    if (!collective_.done()) return {};
-    Operation& operation = current();
-    if (phase_ == Phase::agreeing) {
-      RONDEL_TRY(connect_peers(operation));
-      RONDEL_TRY(begin_schedule(operation));
-      continue;
-    }
-    operation.finish({});
+    const auto done = advance_current();
+    RONDEL_TRY(done);
+    if (!*done) return {};
+    current().finish({});
     queue_.pop_front();
     phase_ = Phase::idle;
   }
   return {};
+}
+
+Result<bool> CollectiveLane::advance_current() {
+  for (;;) {
+    const bool agreeing = phase_ == Phase::agreeing;
+    if (phase_ == Phase::direct) {
+      const auto done = advance_direct();
+      if (!done.ok() || *done || phase_ == Phase::direct) return done;
+    }
+    RONDEL_TRY(collective_.advance());
+    if (!collective_.done() || !agreeing) return collective_.done();
+    RONDEL_TRY(end_agreement());
+  }
+}
+
+/// Whether the operation is done; if not, it waits, or goes on with messages.
+Result<bool> CollectiveLane::advance_direct() {
+  const auto state = direct_->advance();
+  RONDEL_TRY(state);
+  if (*state == Direct::State::declined) RONDEL_TRY(begin_messages(current()));
+  return *state == Direct::State::done;
 }
 
 Status CollectiveLane::begin_next() {
@@ -49,8 +71,43 @@ Status CollectiveLane::begin_next() {
   operation.label = make_label(operation.request, operation.sequence);
   if (endpoint_ == nullptr) return begin_schedule(operation);
   operation.bytes_before = endpoint_->bytes_received();
+  if (!wants_direct(operation)) {
+    if (direct_) direct_->note_elsewhere(operation);
+    return begin_messages(operation);
+  }
+  if (!direct_->is_open()) return begin_agreement(operation);
+  begin_direct(operation);
+  return {};
+}
+
+bool CollectiveLane::wants_direct(const Operation& operation) const {
+  return direct_ && Direct::runs(operation.request.kind);
+}
+
+void CollectiveLane::begin_direct(Operation& operation) {
+  direct_->begin(operation);
+  phase_ = Phase::direct;
+}
+
+Status CollectiveLane::begin_messages(Operation& operation) {
   return connected_patterns_.contains(operation.plan->pattern) ? begin_schedule(operation)
                                                                : begin_agreement(operation);
+}
+
+/// All ranks mean the operation that begins: now they may wait for one another.
+Status CollectiveLane::end_agreement() {
+  Operation& operation = current();
+  if (wants_direct(operation) && !direct_->is_open()) {
+    std::vector<Rank> all(static_cast<std::size_t>(size_));
+    std::iota(all.begin(), all.end(), Rank{0});
+    std::erase(all, rank_);
+    RONDEL_TRY(connect_watched(*endpoint_, addresses_, all, health_.watch(), operation.deadline));
+    RONDEL_TRY(direct_->open());
+    begin_direct(operation);
+    return {};
+  }
+  RONDEL_TRY(connect_peers(operation));
+  return begin_schedule(operation);
 }
 
 Status CollectiveLane::begin_agreement(Operation& operation) {
@@ -85,6 +142,7 @@ Status CollectiveLane::begin_schedule(Operation& operation) {
 }
 
 void CollectiveLane::fail(const Status& failure) {
+  if (direct_) direct_->close();
   for (Operation* operation : std::exchange(queue_, {})) operation->finish(failure);
   phase_ = Phase::idle;
 }

@@ -6,9 +6,11 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <set>
 #include <span>
 
+#include "ring/direct.h"
 #include "ring/health.h"
 #include "ring/operation.h"
 #include "ring/scratch.h"
@@ -18,8 +20,9 @@ namespace rondel {
 class CollectiveLane {
  public:
   /// `endpoint` is null for a single rank. `addresses` and everything else outlive the lane.
+  /// `direct`: loads and stores are used where they can be.
   CollectiveLane(Endpoint* endpoint, std::span<const Bytes> addresses, Rank rank, Rank size, Planner& planner,
-                 Health& health, std::chrono::nanoseconds timeout);
+                 Health& health, std::chrono::nanoseconds timeout, bool direct);
 
   /// The operation stays where it is until it is done.
   void enqueue(Operation& operation) { queue_.push_back(&operation); }
@@ -28,7 +31,11 @@ class CollectiveLane {
   std::uint64_t started() const { return begun_ + queue_.size() - (phase_ == Phase::idle ? 0 : 1); }
   /// The operation that runs; only when not idle().
   Operation& current() { return *queue_.front(); }
-  Rank waiting_for() const { return collective_.waiting_for(); }
+  Rank waiting_for() const {
+    return phase_ == Phase::direct ? direct_->waiting_for() : collective_.waiting_for();
+  }
+  /// Set when advance() failed because the ranks do not mean the same, and no endpoint knows of it.
+  std::optional<LabelMismatch> mismatch() const { return direct_ ? direct_->mismatch() : std::nullopt; }
 
   /// Does all that can be done without waiting, except that the first use of a pattern connects.
   Status advance();
@@ -38,21 +45,30 @@ class CollectiveLane {
   KnownMemory known_memory;  // goes before the endpoint
 
  private:
-  enum class Phase : std::uint8_t { idle, agreeing, running };
+  enum class Phase : std::uint8_t { idle, agreeing, running, direct };
 
   Status begin_next();
+  /// Whether the operation that runs is done.
+  Result<bool> advance_current();
+  Result<bool> advance_direct();
+  Status begin_messages(Operation& operation);
+  Status end_agreement();
+  bool wants_direct(const Operation& operation) const;
+  void begin_direct(Operation& operation);
   Status begin_agreement(Operation& operation);
   Status begin_schedule(Operation& operation);
   Status connect_peers(const Operation& operation);
 
   Endpoint* const endpoint_;
   const std::span<const Bytes> addresses_;
+  const Rank rank_;
   const Rank size_;
   Planner& planner_;
   Health& health_;
   const std::chrono::nanoseconds timeout_;
   const Schedule agreement_;
   Collective collective_;
+  std::optional<Direct> direct_;
   std::optional<Scratch> scratch_;
   std::set<std::uint64_t> connected_patterns_;
   std::deque<Operation*> queue_;

@@ -39,7 +39,7 @@ Communicator::Body::Body(std::shared_ptr<Job> shared_job, CommunicatorOptions ow
                Tuning(attachment.cost, limits_of(attachment), algorithm, options.segment_bytes),
                attachment.order),
       collectives_(attachment.data.get(), attachment.data_addresses, options.rank, options.size, planner_,
-                   health, options.timeout),
+                   health, options.timeout, !algorithm),
       pairs_(attachment.pairs.get(), attachment.pair_addresses, options.rank, options.timeout) {}
 
 Communicator::Body::~Body() {
@@ -223,7 +223,8 @@ Status Communicator::Body::fail(const Status& status, const Operation* operation
     if (*endpoint != nullptr && !(*endpoint)->failure().ok()) broken = endpoint->get();
   const std::string what =
       operation == nullptr ? std::string() : describe(operation->request, operation->sequence);
-  const Status verdict = health.judge(status, broken, operation == nullptr ? 0 : operation->entered, what);
+  const auto mismatch = broken != nullptr ? broken->mismatch() : collectives_.mismatch();
+  const Status verdict = health.judge(status, mismatch, operation == nullptr ? 0 : operation->entered, what);
   return fail_with(verdict, operation);
 }
 

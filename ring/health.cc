@@ -78,8 +78,8 @@ Status Health::verdict_or(Status own, std::chrono::milliseconds patience) const 
   return own;
 }
 
-Status Health::judge(const Status& status, const Endpoint* endpoint, std::uint64_t sequence,
-                     const std::string& operation) {
+Status Health::judge(const Status& status, const std::optional<LabelMismatch>& mismatch,
+                     std::uint64_t sequence, const std::string& operation) {
   if (alarmed()) return judge_alarm();
   Failure failure = status.failure();
   failure.rank = rank_;
@@ -98,7 +98,6 @@ Status Health::judge(const Status& status, const Endpoint* endpoint, std::uint64
     Status own(status.code(), std::move(failure));
     return member_->heard_since(asked) ? verdict_or(std::move(own), kPollPatience - kPollBegins) : own;
   }
-  const auto mismatch = endpoint == nullptr ? std::nullopt : endpoint->mismatch();
   if (status.code() == Code::mismatch && mismatch) {
     failure.cause = describe(*mismatch, rank_);
     failure.hint = "all ranks must call the same operations with the same arguments in the same order";

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,8 +37,9 @@ class Health {
 
   /// What an alarm means.
   Status judge_alarm() const;
-  /// `status` failed on `endpoint` (which may be null) or on this rank, in operation number `sequence`.
-  Status judge(const Status& status, const Endpoint* endpoint, std::uint64_t sequence,
+  /// `status` failed on an endpoint or on this rank, in operation number `sequence`; `mismatch`: both sides
+  /// of one.
+  Status judge(const Status& status, const std::optional<LabelMismatch>& mismatch, std::uint64_t sequence,
                const std::string& operation);
   /// Keeps the failure for ever; called once.
   void poison(Status failure);

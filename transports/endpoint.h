@@ -14,6 +14,7 @@
 #include "lib/deadline.h"
 #include "lib/memory.h"
 #include "lib/status.h"
+#include "transports/load_store.h"
 #include "transports/work.h"
 
 namespace rondel {
@@ -27,7 +28,6 @@ struct Capabilities {
   Ordering ordering = Ordering::host;
   bool host_memory = true;
   bool cuda_memory = false;
-  bool load_store = false;           ///< peers can read and write one another's registered memory directly
   std::uint32_t max_in_flight = 16;  ///< works per peer and direction; more is a caller's bug
   std::uint32_t max_slices = 64;     ///< slices per span of a work
   std::size_t preferred_segment_bytes = 512 * 1024;
@@ -78,6 +78,8 @@ class Endpoint {
   /// Payload bytes received since the endpoint was opened, for error texts and statistics.
   virtual std::uint64_t bytes_received() const = 0;
   virtual std::uint64_t bytes_sent() const = 0;
+  /// Loads and stores between its ranks' memories; null where the fabric has none. Owned by the endpoint.
+  virtual LoadStore* load_store() { return nullptr; }
 };
 
 }  // namespace rondel

@@ -19,7 +19,8 @@ std::string backend_of(std::string_view path) {
 }
 
 bool is_contract(std::string_view path) {
-  return path == "transports/work.h" || path == "transports/endpoint.h" || path == "transports/transport.h";
+  return path == "transports/work.h" || path == "transports/endpoint.h" ||
+         path == "transports/load_store.h" || path == "transports/transport.h";
 }
 
 bool transports_may(std::string_view from, std::string_view to) {

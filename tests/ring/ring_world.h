@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job whose ranks are threads of the test: a real job server with liveness, a store in memory, and loopback
-// links. Each rank's body gets its own Job and Communicator. Main thread only, except run()'s bodies.
+// A job whose ranks are threads of the test: a real job server with liveness, a store in memory, and links
+// over loopback or, where RONDEL_TEST_RING_SHM is defined, shared memory. Each rank's body gets its own Job
+// and Communicator. Main thread only, except run()'s bodies.
 #pragma once
 
 #include <functional>
@@ -13,7 +14,11 @@
 #include "ring/communicator.h"
 #include "tests/support/rank_test.h"
 #include "tests/support/thread_world.h"
+#ifdef RONDEL_TEST_RING_SHM
+#include "transports/shm/transport.h"
+#else
 #include "transports/loopback/transport.h"
+#endif
 
 namespace rondel::test {
 
@@ -37,7 +42,9 @@ class RingWorld {
   Secret secret_;
   std::unique_ptr<TcpServer> server_;
   std::shared_ptr<MemoryStoreData> store_ = make_memory_store_data();
+#ifndef RONDEL_TEST_RING_SHM
   std::shared_ptr<loopback::World> world_ = loopback::make_world();
+#endif
 };
 
 /// Runs the request on buffers of its own, made from make_input, and checks the result against the plain

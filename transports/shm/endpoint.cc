@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include "transports/batch.h"
@@ -172,6 +173,10 @@ Result<std::size_t> ShmEndpoint::progress(std::chrono::nanoseconds may_block_for
     if (!failure_.ok()) return failure_;
     if (turn.moved || turn.finished > 0) patience_.moved();
     if (turn.finished > 0) return turn.finished;
+    if (is_awaited_ready()) {
+      patience_.moved();
+      return std::size_t{1};
+    }
     if (turn.moved) {
       empty_turns = 0;
       continue;
@@ -180,12 +185,13 @@ Result<std::size_t> ShmEndpoint::progress(std::chrono::nanoseconds may_block_for
       if (++idle_calls_ % kCallsPerNoteLook == 0) read_notes();
       return std::size_t{0};
     }
-    if (++empty_turns % kTurnsPerClockLook != 0 && !active_.empty()) continue;
+    const bool busy = !active_.empty() || awaited_ != nullptr;
+    if (++empty_turns % kTurnsPerClockLook != 0 && busy) continue;
     if (options_.oversubscribed) ::sched_yield();
     const auto now = Deadline::Clock::now();
     patience_.look(now);
     if (now - started >= may_block_for) return std::size_t{0};
-    if (patience_.polls_on(now, !active_.empty())) continue;
+    if (patience_.polls_on(now, busy)) continue;
     sleep(may_block_for - (now - started));
     empty_turns = kTurnsPerClockLook - 1;
   }
@@ -193,14 +199,21 @@ Result<std::size_t> ShmEndpoint::progress(std::chrono::nanoseconds may_block_for
 
 void ShmEndpoint::watch_links() {
   for (const auto& link : by_rank_)
-    if (link != nullptr) readiness_.watch(link->socket(), link->busy() ? EPOLLIN : 0U, link->watched_events);
+    if (link != nullptr) {
+      const bool wanted = link->busy() || (awaited_ != nullptr && !link->gone());
+      readiness_.watch(link->socket(), wanted ? EPOLLIN : 0U, link->watched_events);
+    }
 }
 
 void ShmEndpoint::fall_asleep() {
   for (Link* link : active_) link->fall_asleep();
+  if (awaited_ == nullptr) return;
+  head_->sleeping.store(1, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with published()
 }
 
 bool ShmEndpoint::has_something_to_do() const {
+  if (is_awaited_ready()) return true;
   return std::any_of(active_.begin(), active_.end(),
                      [](const Link* link) { return link->has_something_to_do(); });
 }
@@ -210,13 +223,19 @@ void ShmEndpoint::sleep(std::chrono::nanoseconds at_most) {
   fall_asleep();
   if (!has_something_to_do()) readiness_.wait(at_most);
   for (Link* link : active_) link->wake_up();
+  if (head_ != nullptr) head_->sleeping.store(0, std::memory_order_relaxed);
   eventfd_t drained = 0;
   ::eventfd_read(bell_.get(), &drained);
   read_notes();
 }
 
 void ShmEndpoint::read_notes() {
-  for (Link* link : active_) link->read_notes();
+  if (awaited_ == nullptr) {
+    for (Link* link : active_) link->read_notes();
+    return;
+  }
+  for (const auto& link : by_rank_)  // any peer may have sent the wake
+    if (link != nullptr) link->read_notes();
 }
 
 int ShmEndpoint::wait_descriptor() {
@@ -227,6 +246,71 @@ int ShmEndpoint::wait_descriptor() {
   fall_asleep();
   if (has_something_to_do() || !failure_.ok()) ::eventfd_write(bell_.get(), 1);
   return readiness_.descriptor();
+}
+
+// ---- loads and stores
+
+Status ShmEndpoint::open_board() {
+  auto memory = SharedMemory::create(sizeof(BoardHead) + kBoardBytes);
+  RONDEL_TRY(memory);
+  head_ = new (memory->data()) BoardHead;
+  board_ = std::move(memory).value();
+  for (const auto& link : by_rank_)
+    if (link != nullptr && !link->show_board(board_->fd()))
+      return Status(Code::unavailable,
+                    fmt::format("can not hand {} this rank's board", name_of(link->peer())));
+  return {};
+}
+
+std::span<std::byte> ShmEndpoint::board() {
+  return board_ ? std::span(board_->data() + sizeof(BoardHead), kBoardBytes) : std::span<std::byte>();
+}
+
+std::byte* ShmEndpoint::board_of(Rank peer) {
+  Link* const link = link_to(peer);
+  const auto bytes = link == nullptr ? std::span<std::byte>() : link->board();
+  return bytes.size() < sizeof(BoardHead) + kBoardBytes ? nullptr : bytes.data() + sizeof(BoardHead);
+}
+
+LoadStore::Reference ShmEndpoint::share(const void* data, std::size_t bytes) {
+  const auto place = SharedMemory::find(data, bytes);
+  if (!place) return {};
+  for (const auto& link : by_rank_)
+    if (link != nullptr && !link->announce(*place)) return {};
+  return {place->id, place->offset};
+}
+
+std::byte* ShmEndpoint::reach(Rank peer, Reference what, std::size_t bytes) {
+  Link* const link = link_to(peer);
+  if (link == nullptr || what.region == 0) return nullptr;
+  const auto found = link->reach(what.region, what.offset, bytes);
+  return found.empty() ? nullptr : found.data();
+}
+
+// The order is: store, look who sleeps; and on the other side: say that it sleeps, look at the boards.
+void ShmEndpoint::published() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with fall_asleep()
+  for (const auto& link : by_rank_) {
+    if (link == nullptr) continue;
+    const auto bytes = link->shown_board();
+    if (bytes.empty()) {  // whether it sleeps can not be seen yet
+      link->send_wake();
+      continue;
+    }
+    auto& sleeping = std::launder(reinterpret_cast<BoardHead*>(bytes.data()))->sleeping;
+    if (sleeping.load(std::memory_order_relaxed) != 0 && sleeping.exchange(0, std::memory_order_relaxed) != 0)
+      link->send_wake();
+  }
+}
+
+void ShmEndpoint::await(const Awaited* awaited) {
+  awaited_ = awaited;
+  if (awaited != nullptr) patience_.posted();
+}
+
+void ShmEndpoint::count(std::uint64_t loaded_bytes, std::uint64_t stored_bytes) {
+  loaded_bytes_ += loaded_bytes;
+  stored_bytes_ += stored_bytes;
 }
 
 // ---- failing
@@ -258,13 +342,13 @@ void ShmEndpoint::abort(Code why) noexcept {
 }
 
 std::uint64_t ShmEndpoint::bytes_received() const {
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = loaded_bytes_;
   for (const auto& link : by_rank_) bytes += link == nullptr ? 0 : link->bytes_received();
   return bytes;
 }
 
 std::uint64_t ShmEndpoint::bytes_sent() const {
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = stored_bytes_;
   for (const auto& link : by_rank_) bytes += link == nullptr ? 0 : link->bytes_sent();
   return bytes;
 }

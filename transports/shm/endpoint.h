@@ -3,6 +3,7 @@
 // polls the shared segments for a while, then sleeps until a peer sends a wake.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -23,7 +24,7 @@ struct EndpointPolicy {
   bool pull = true;                                                ///< RONDEL_SHM_PULL
 };
 
-class ShmEndpoint final : public Endpoint {
+class ShmEndpoint final : public Endpoint, private LoadStore {
  public:
   static Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options, const EndpointPolicy& policy);
   ~ShmEndpoint() override;
@@ -41,8 +42,14 @@ class ShmEndpoint final : public Endpoint {
   int wait_descriptor() override;
   std::uint64_t bytes_received() const override;
   std::uint64_t bytes_sent() const override;
+  LoadStore* load_store() override { return this; }
 
  private:
+  /// Before what the caller keeps on a board.
+  struct alignas(64) BoardHead {
+    std::atomic<std::uint32_t> sleeping{0};  // whoever sees 1 and makes it 0 sends a wake
+  };
+
   ShmEndpoint(std::unique_ptr<Door> door, const EndpointOptions& options, const EndpointPolicy& policy,
               Readiness readiness, UniqueFd bell);
 
@@ -59,6 +66,16 @@ class ShmEndpoint final : public Endpoint {
   void read_notes();
   void poison_by(const Link& link);
 
+  Status open_board() override;
+  std::span<std::byte> board() override;
+  std::byte* board_of(Rank peer) override;
+  Reference share(const void* data, std::size_t bytes) override;
+  std::byte* reach(Rank peer, Reference what, std::size_t bytes) override;
+  void published() override;
+  void await(const Awaited* awaited) override;
+  void count(std::uint64_t loaded_bytes, std::uint64_t stored_bytes) override;
+  bool is_awaited_ready() const { return awaited_ != nullptr && awaited_->ready(); }
+
   const std::unique_ptr<Door> door_;
   const EndpointOptions options_;
   Patience patience_;
@@ -69,6 +86,11 @@ class ShmEndpoint final : public Endpoint {
   std::vector<std::unique_ptr<Link>> by_rank_;  // null: not connected
   std::vector<Link*> active_;                   // links with works posted
   int idle_calls_ = 0;
+  std::optional<SharedMemory> board_;
+  BoardHead* head_ = nullptr;
+  const Awaited* awaited_ = nullptr;
+  std::uint64_t loaded_bytes_ = 0;
+  std::uint64_t stored_bytes_ = 0;
   Status failure_;
   std::optional<LabelMismatch> mismatch_;
 };

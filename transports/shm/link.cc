@@ -224,11 +224,7 @@ void Link::pull_piece() {
 }
 
 void Link::pull_mapped(const PlaceEntry& place) {
-  auto bytes = regions_.find(place.region, place.at, place.bytes);
-  if (bytes.empty()) {
-    read_notes();  // the region was announced before the frame was written
-    bytes = regions_.find(place.region, place.at, place.bytes);
-  }
+  const auto bytes = reach(place.region, place.at, static_cast<std::size_t>(place.bytes));
   if (faulty()) return;
   if (bytes.empty()) return stop(Code::internal, "it names memory that it has not shared");
   Sink& sink = receives_.front();
@@ -275,7 +271,7 @@ void Link::notify() {
   auto& sleeping = theirs().sleeping;
   if (sleeping.load(std::memory_order_relaxed) == 0 || sleeping.exchange(0, std::memory_order_relaxed) == 0)
     return;
-  send_note(socket(), make_note(NoteKind::wake));  // no room: then there is plenty to wake it
+  send_wake();
 }
 
 bool Link::has_something_to_do() const {
@@ -292,6 +288,23 @@ bool Link::has_something_to_do() const {
   return writer_.room() >= (next.header_written ? 1 : lane_bytes_to_begin(next) + kAlignment);
 }
 
+bool Link::announce(const SharedMemory::Place& place) {
+  announced_.forget_dead(socket());
+  return announced_.announce(socket(), place);
+}
+
+std::span<std::byte> Link::reach(std::uint64_t region, std::uint64_t offset, std::size_t bytes) {
+  const auto known = regions_.find(region, offset, bytes);
+  if (!known.empty()) return known;
+  read_notes();  // a region is announced before it is named
+  return regions_.find(region, offset, bytes);
+}
+
+std::span<std::byte> Link::board() {
+  if (!board_) read_notes();
+  return board_ ? board_->bytes() : std::span<std::byte>();
+}
+
 void Link::read_notes() {
   while (!gone_ && !faulty()) {
     auto got = receive_note(socket());
@@ -303,9 +316,16 @@ void Link::read_notes() {
     }
     if (!*got) return;
     if ((*got)->note.kind == NoteKind::forget) regions_.remove((*got)->note.id);
+    if ((*got)->note.kind == NoteKind::board) take_board(**got);
     if ((*got)->note.kind != NoteKind::region) continue;
     if (const Status added = regions_.add(**got); !added.ok()) return stop(added);
   }
+}
+
+void Link::take_board(const ReceivedNote& note) {
+  auto mapping = Mapping::of(note.fd.get());
+  if (!mapping.ok()) return stop(mapping.status());
+  board_ = std::move(mapping).value();
 }
 
 void Link::fail_all(Code why) {

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "transports/endpoint.h"
 #include "transports/shm/frame.h"
 #include "transports/shm/lane.h"
+#include "transports/shm/notes.h"
 #include "transports/shm/regions.h"
 #include "transports/shm/segment.h"
 #include "transports/sink.h"
@@ -57,9 +59,22 @@ class Link {
 
   std::size_t room_for(Verb verb) const { return verb == Verb::send ? sends_.room() : receives_.room(); }
   void post(const Work& work);
+  bool gone() const { return gone_; }
   bool busy() const { return !sends_.empty() || !receives_.empty(); }
 
   Turn turn();
+  /// Lets the peer map memory that it does not know yet; whether it will.
+  bool announce(const SharedMemory::Place& place);
+  bool show_board(int fd) { return send_note(socket(), make_note(NoteKind::board), fd); }
+  /// Where the peer's memory is here; empty when it has not shared it.
+  std::span<std::byte> reach(std::uint64_t region, std::uint64_t offset, std::size_t bytes);
+  /// What the peer has shown; empty before.
+  std::span<std::byte> board();
+  std::span<std::byte> shown_board() const { return board_ ? board_->bytes() : std::span<std::byte>(); }
+  void send_wake() {
+    send_note(socket(), make_note(NoteKind::wake));
+  }  // no room: then there is plenty to wake it
+
   /// Takes the notes that have arrived, and with them word of the peer's death.
   void read_notes();
 
@@ -111,6 +126,7 @@ class Link {
   void pull_piece();
   void pull_mapped(const PlaceEntry& place);
   void pull_foreign(const PlaceEntry& place);
+  void take_board(const ReceivedNote& note);
   void notify();
   void stop(Code code, std::string text, std::string hint = {});
   void stop(const Status& status) { stop(status.code(), status.failure().cause, status.failure().hint); }
@@ -138,6 +154,7 @@ class Link {
   std::size_t place_ = 0;
   std::uint64_t place_offset_ = 0;
   MappedRegions regions_;
+  std::optional<Mapping> board_;
 
   bool told_ = true;   // the peer has been woken for all that was moved
   bool gone_ = false;  // the peer's end of the socket is closed

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <utility>
 
@@ -15,10 +14,8 @@ namespace rondel::shm {
 
 class Mapping {
  public:
-  enum class Access : std::uint8_t { read, write };
-
-  /// Maps all of `fd`, which may be closed afterwards.
-  static Result<Mapping> of(int fd, Access access);
+  /// Maps all of `fd` for loads and stores; it may be closed afterwards.
+  static Result<Mapping> of(int fd);
 
   Mapping(Mapping&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
   Mapping& operator=(Mapping&& other) noexcept {
@@ -27,7 +24,6 @@ class Mapping {
   }
   ~Mapping();
 
-  /// Not to be written to when mapped for reading.
   std::span<std::byte> bytes() const { return bytes_; }
 
  private:

@@ -19,7 +19,8 @@ enum class NoteKind : std::uint32_t {
   welcome,  ///< the answer: I know yours
   wake,
   region,  ///< with its descriptor: `id` names this memory in places
-  forget   ///< the region `id` is gone
+  forget,  ///< the region `id` is gone
+  board    ///< with the descriptor of the sender's board
 };
 
 struct Note {

@@ -31,17 +31,16 @@ Status MappedRegions::add(const ReceivedNote& note) {
   if (!note.fd)
     return Status(Code::out_of_resources, "a peer's memory can not be taken over",
                   "raise the limit on open files (ulimit -n)");
-  auto mapping = Mapping::of(note.fd.get(), Mapping::Access::read);
+  auto mapping = Mapping::of(note.fd.get());
   RONDEL_TRY(mapping);
   regions_.insert_or_assign(note.note.id, std::move(mapping).value());
   return {};
 }
 
-std::span<const std::byte> MappedRegions::find(std::uint64_t id, std::uint64_t offset,
-                                               std::uint64_t bytes) const {
+std::span<std::byte> MappedRegions::find(std::uint64_t id, std::uint64_t offset, std::uint64_t bytes) const {
   const auto found = regions_.find(id);
   if (found == regions_.end()) return {};
-  const std::span<const std::byte> whole = found->second.bytes();
+  const std::span<std::byte> whole = found->second.bytes();
   if (offset > whole.size() || bytes > whole.size() - offset) return {};
   return whole.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
 }

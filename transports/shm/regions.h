@@ -34,7 +34,7 @@ class MappedRegions {
   Status add(const ReceivedNote& note);
   void remove(std::uint64_t id) { regions_.erase(id); }
   /// Empty when the region is not known or the range is not in it.
-  std::span<const std::byte> find(std::uint64_t id, std::uint64_t offset, std::uint64_t bytes) const;
+  std::span<std::byte> find(std::uint64_t id, std::uint64_t offset, std::uint64_t bytes) const;
 
  private:
   std::map<std::uint64_t, Mapping> regions_;

@@ -16,7 +16,7 @@ Result<SegmentHold> SegmentHold::create() {
 }
 
 Result<SegmentHold> SegmentHold::map(int fd) {
-  auto mapping = Mapping::of(fd, Mapping::Access::write);
+  auto mapping = Mapping::of(fd);
   RONDEL_TRY(mapping);
   if (mapping->bytes().size() < sizeof(Segment))
     return Status(Code::refused, "the memory that the peer sent is too small for a link");

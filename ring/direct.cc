@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ring/direct.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <new>
+#include <span>
+
+#include "lib/deadline.h"
+#include "lib/reduce.h"
+
+namespace rondel {
+namespace {
+
+constexpr std::size_t kBlockBytes = 32 * 1024;  // stays in the first cache while it is stored to all
+constexpr std::size_t kShareAlignment = 4096;   // no two ranks write to one page
+constexpr std::chrono::milliseconds kLeaveLimit{200};
+
+const void* moved(const void* base, std::size_t bytes) { return static_cast<const std::byte*>(base) + bytes; }
+
+void copy(void* to, const void* from, std::size_t bytes) {
+  if (to != from && bytes > 0) std::memcpy(to, from, bytes);
+}
+
+/// Where rank's part begins in a buffer of parts, in bytes.
+std::size_t part_offset(const CollectiveRequest& request, Rank rank) {
+  std::uint64_t elements = 0;
+  if (request.counts.empty()) elements = request.count * static_cast<std::uint64_t>(rank);
+  for (std::size_t i = 0; i < std::min(request.counts.size(), static_cast<std::size_t>(rank)); ++i)
+    elements += request.counts[i];
+  return elements * size_of(request.type);
+}
+
+std::size_t part_elements(const CollectiveRequest& request, Rank rank) {
+  return request.counts.empty() ? request.count : request.counts[static_cast<std::size_t>(rank)];
+}
+
+}  // namespace
+
+Direct::Direct(LoadStore& memory, Rank rank, Rank size)
+    : memory_(memory),
+      rank_(rank),
+      size_(size),
+      boards_(static_cast<std::size_t>(size)),
+      inputs_(static_cast<std::size_t>(size)),
+      outputs_(static_cast<std::size_t>(size)) {}
+
+Direct::~Direct() { close(); }
+
+bool Direct::runs(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_gather:
+    case CollectiveKind::broadcast:
+    case CollectiveKind::barrier:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Status Direct::open() {
+  RONDEL_TRY(memory_.open_board());
+  board_ = new (memory_.board().data()) DirectBoard;
+  boards_[static_cast<std::size_t>(rank_)] = board_;
+  return {};
+}
+
+// ---- offering
+
+bool Direct::fits_on_board() const {
+  const Footprint& footprint = operation_->footprint;
+  const CollectiveRequest& request = operation_->request;
+  // Every rank must come to the same answer, so it is made of what the label covers.
+  std::uint64_t bytes = request.kind == CollectiveKind::barrier ? 0 : footprint.input_bytes;
+  if (request.kind == CollectiveKind::broadcast) bytes = request.count * size_of(request.type);
+  if (request.kind == CollectiveKind::all_gather) {
+    bytes = 0;
+    for (Rank rank = 0; rank < size_; ++rank)
+      bytes = std::max<std::uint64_t>(bytes, part_elements(request, rank) * size_of(request.type));
+  }
+  return bytes <= DirectBoard::kPayloadBytes;
+}
+
+void Direct::begin(const Operation& operation) {
+  operation_ = &operation;
+  ++number_;
+  next_ = 0;
+  phase_ = Phase::gathering;
+  DirectBoard::Slot& slot = board_->slots[number_ % 2];
+  slot.label = operation.label;
+  const Footprint& touched = operation.footprint;
+  const bool gives = operation.request.kind != CollectiveKind::broadcast || operation.request.root == rank_;
+  const std::size_t given = gives ? touched.input_bytes : 0;
+  slot.reachable = 1;
+  if (fits_on_board()) {
+    std::byte* const payload = given <= DirectBoard::kTinyBytes ? slot.tiny : slot.payload;
+    if (given > 0) std::memcpy(payload, operation.request.input, given);
+  } else {
+    slot.memory = {};
+    if (given > 0) slot.memory.input = memory_.share(operation.request.input, given);
+    if (operation.request.kind == CollectiveKind::all_reduce)
+      slot.memory.output = memory_.share(operation.request.output, touched.output_bytes);
+    slot.reachable =
+        (given == 0 || slot.memory.input.region != 0) &&
+                (operation.request.kind != CollectiveKind::all_reduce || slot.memory.output.region != 0)
+            ? 1
+            : 0;
+  }
+  slot.number.store(number_, std::memory_order_release);  // pairs with offered()
+  memory_.published();
+  memory_.await(this);
+}
+
+bool Direct::offered(Rank rank) const {
+  const DirectBoard* const board = board_of(rank);
+  return board != nullptr &&
+         board->slots[number_ % 2].number.load(std::memory_order_acquire) >= number_;  // pairs with begin()
+}
+
+// A rank that is at this operation, or beyond, by other means will never come.
+bool Direct::is_elsewhere(Rank rank) const {
+  const DirectBoard* const board = board_of(rank);
+  return board != nullptr && board->elsewhere.load(std::memory_order_acquire) >=
+                                 operation_->sequence;  // pairs with note_elsewhere()
+}
+
+bool Direct::has_closed(Rank rank) const {
+  const DirectBoard* const board = board_of(rank);
+  return board != nullptr && board->closed.load(std::memory_order_seq_cst) != 0;  // pairs with close()
+}
+
+bool Direct::stands_ready(Rank rank) const {
+  if (board_of(rank) == nullptr || has_closed(rank)) return true;
+  if (phase_ == Phase::gathering) return offered(rank) || is_elsewhere(rank);
+  return board_of(rank)->done.load(std::memory_order_acquire) >= number_;  // pairs with start_work()
+}
+
+bool Direct::ready() const { return phase_ == Phase::idle || next_ >= size_ || stands_ready(next_); }
+
+void Direct::note_elsewhere(const Operation& operation) {
+  if (board_ == nullptr) return;
+  for (std::size_t i = 0; i < 2; ++i)
+    board_->elsewhere_label[i].store(operation.label.words[i], std::memory_order_relaxed);
+  board_->elsewhere.store(operation.sequence, std::memory_order_release);  // pairs with is_elsewhere()
+  memory_.published();
+}
+
+Status Direct::differ(Rank peer, const Label& theirs) {
+  mismatch_ = {peer, operation_->label, theirs, 0, 0};
+  return Status(Code::mismatch, "the ranks do not mean the same operation");
+}
+
+// ---- working
+
+Result<Direct::State> Direct::advance() {
+  for (; next_ < size_; ++next_) {
+    if (board_of(next_) == nullptr) {
+      auto* const shown = memory_.board_of(next_);
+      if (shown == nullptr) return State::waiting;
+      boards_[static_cast<std::size_t>(next_)] = std::launder(reinterpret_cast<DirectBoard*>(shown));
+    }
+    // First whether it went on, then whether it has come: it does both in the other order.
+    const bool closed = has_closed(next_), elsewhere = is_elsewhere(next_);
+    if (phase_ == Phase::finishing) {
+      if (board_of(next_)->done.load(std::memory_order_acquire) >= number_)
+        continue;  // pairs with start_work()
+      return closed ? Result<State>(lost(next_)) : State::waiting;
+    }
+    if (offered(next_)) {
+      if (slot_of(next_).label != operation_->label) return differ(next_, slot_of(next_).label);
+    } else if (elsewhere) {
+      const auto& words = board_of(next_)->elsewhere_label;
+      return differ(next_,
+                    {{words[0].load(std::memory_order_relaxed), words[1].load(std::memory_order_relaxed)}});
+    } else {
+      return closed ? Result<State>(lost(next_)) : State::waiting;
+    }
+  }
+  if (phase_ == Phase::gathering) return start_work();
+  phase_ = Phase::idle;
+  memory_.await(nullptr);
+  return State::done;
+}
+
+// All offers are there.
+Result<Direct::State> Direct::start_work() {
+  const bool small = fits_on_board();
+  if (small) work_on_boards();
+  const bool declined = !small && !reach_all();
+  if (small || declined) {
+    phase_ = Phase::idle;
+    memory_.await(nullptr);
+    return declined ? State::declined : State::done;
+  }
+  board_->working.store(1, std::memory_order_seq_cst);  // pairs with close()
+  const bool whole = work();
+  board_->working.store(0, std::memory_order_release);     // pairs with close()
+  if (!whole) return State::waiting;                       // for the verdict on the rank that gave up
+  board_->done.store(number_, std::memory_order_release);  // pairs with stands_ready()
+  memory_.published();
+  phase_ = Phase::finishing;
+  next_ = 0;
+  return advance();
+}
+
+// What all ranks see alike on all boards decides, so all decide alike.
+bool Direct::reach_all() {
+  for (Rank rank = 0; rank < size_; ++rank)
+    if (slot_of(rank).reachable == 0) return false;
+  const CollectiveRequest& request = operation_->request;
+  for (Rank rank = 0; rank < size_; ++rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    inputs_[index] = request.input;
+    outputs_[index] = static_cast<std::byte*>(request.output);
+    if (rank == rank_) continue;
+    const DirectBoard::Memory& theirs = slot_of(rank).memory;
+    inputs_[index] = memory_.reach(rank, theirs.input, 1);
+    outputs_[index] = memory_.reach(rank, theirs.output, 1);
+  }
+  return true;
+}
+
+bool Direct::peer_closed() const { return first_closed() != kNoRank; }
+
+Rank Direct::first_closed() const {
+  for (Rank rank = 0; rank < size_; ++rank)
+    if (has_closed(rank)) return rank;
+  return kNoRank;
+}
+
+Status Direct::lost(Rank peer) {
+  Failure failure;
+  failure.peer = peer;
+  failure.cause = fmt::format("rank {} has given up its memory", peer);
+  return Status(Code::peer_lost, std::move(failure));
+}
+
+const std::byte* Direct::payload_of(Rank rank) const {
+  const CollectiveRequest& request = operation_->request;
+  std::size_t bytes = operation_->footprint.input_bytes;
+  if (request.kind == CollectiveKind::all_gather)
+    bytes = part_elements(request, rank) * size_of(request.type);
+  if (request.kind == CollectiveKind::broadcast) bytes = request.count * size_of(request.type);
+  return bytes <= DirectBoard::kTinyBytes ? slot_of(rank).tiny : slot_of(rank).payload;
+}
+
+void Direct::work_on_boards() {
+  const CollectiveRequest& request = operation_->request;
+  auto* const output = static_cast<std::byte*>(request.output);
+  const std::size_t element = size_of(request.type);
+  for (Rank rank = 0; rank < size_; ++rank) inputs_[static_cast<std::size_t>(rank)] = payload_of(rank);
+  switch (request.kind) {
+    case CollectiveKind::all_reduce:
+      if (request.count > 0) fold_many(request.type, request.op, output, inputs_, request.count);
+      return;
+    case CollectiveKind::reduce_scatter:
+      for (const void*& input : inputs_) input = moved(input, part_offset(request, rank_));
+      if (part_elements(request, rank_) > 0)
+        fold_many(request.type, request.op, output, inputs_, part_elements(request, rank_));
+      return;
+    case CollectiveKind::all_gather:
+      for (Rank rank = 0; rank < size_; ++rank)
+        copy(output + part_offset(request, rank), inputs_[static_cast<std::size_t>(rank)],
+             part_elements(request, rank) * element);
+      return;
+    case CollectiveKind::broadcast:
+      if (rank_ != request.root)
+        copy(output, inputs_[static_cast<std::size_t>(request.root)], request.count * element);
+      else
+        copy(output, request.input, request.count * element);
+      return;
+    default:
+      return;
+  }
+}
+
+// False when a rank gave up meanwhile: its memory may have been anything.
+bool Direct::work() {
+  if (peer_closed()) return false;
+  const CollectiveRequest& request = operation_->request;
+  auto* const output = static_cast<std::byte*>(request.output);
+  const std::size_t element = size_of(request.type);
+  switch (request.kind) {
+    case CollectiveKind::all_reduce:
+      all_reduce();
+      break;
+    case CollectiveKind::reduce_scatter:
+      for (const void*& input : inputs_) input = moved(input, part_offset(request, rank_));
+      if (part_elements(request, rank_) > 0)
+        fold_many(request.type, request.op, output, inputs_, part_elements(request, rank_));
+      memory_.count(part_elements(request, rank_) * element * static_cast<std::size_t>(size_ - 1), 0);
+      break;
+    case CollectiveKind::all_gather:
+      for (Rank rank = 0; rank < size_; ++rank) {
+        const std::size_t bytes = part_elements(request, rank) * element;
+        copy(output + part_offset(request, rank), inputs_[static_cast<std::size_t>(rank)], bytes);
+        if (rank != rank_) memory_.count(bytes, 0);
+      }
+      break;
+    case CollectiveKind::broadcast:
+      copy(output, inputs_[static_cast<std::size_t>(request.root)], request.count * element);
+      if (rank_ != request.root) memory_.count(request.count * element, 0);
+      break;
+    default:
+      break;
+  }
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return !peer_closed();
+}
+
+// This rank's share, block by block: folded once, stored to all while it is in the cache.
+void Direct::all_reduce() {
+  const CollectiveRequest& request = operation_->request;
+  const std::size_t element = size_of(request.type);
+  const std::size_t total = request.count * element;
+  const std::size_t even = (total + static_cast<std::size_t>(size_) - 1) / static_cast<std::size_t>(size_);
+  const std::size_t share = (even + kShareAlignment - 1) / kShareAlignment * kShareAlignment;
+  const std::size_t begin = std::min(total, share * static_cast<std::size_t>(rank_));
+  const std::size_t end = std::min(total, begin + share);
+  const auto own = static_cast<std::size_t>(rank_);
+  std::vector<const void*> sources(inputs_.size());
+  for (std::size_t at = begin; at < end && !peer_closed(); at += kBlockBytes) {
+    const std::size_t bytes = std::min(kBlockBytes, end - at);
+    for (std::size_t i = 0; i < sources.size(); ++i) sources[i] = moved(inputs_[i], at);
+    fold_many(request.type, request.op, outputs_[own] + at, sources, bytes / element);
+    for (std::size_t i = 0; i < outputs_.size(); ++i)
+      if (i != own) std::memcpy(outputs_[i] + at, outputs_[own] + at, bytes);
+  }
+  const std::size_t others = (end - begin) * static_cast<std::size_t>(size_ - 1);
+  memory_.count(others, others);
+}
+
+// ---- leaving
+
+void Direct::close() noexcept {
+  if (board_ == nullptr) return;
+  board_->closed.store(1, std::memory_order_seq_cst);  // pairs with start_work() and work()
+  memory_.published();
+  memory_.await(nullptr);
+  if (phase_ == Phase::idle) return;
+  phase_ = Phase::idle;
+  const auto limit = Deadline::in(kLeaveLimit);
+  const auto works = [this](const DirectBoard* board) {
+    return board != nullptr && board != board_ && board->working.load(std::memory_order_seq_cst) != 0;
+  };
+  while (std::any_of(boards_.begin(), boards_.end(), works) && !limit.passed()) ::sched_yield();
+}
+
+}  // namespace rondel

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the ranks of one machine write on their boards while they run collectives by loads and stores. Each
+// field has one writer, the board's owner; numbers only rise. Two slots suffice: a rank can be at most one
+// operation ahead of another, as each operation needs all to have come.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "transports/load_store.h"
+#include "transports/work.h"
+
+namespace rondel {
+
+struct DirectBoard {
+  static constexpr std::size_t kTinyBytes = 2 * sizeof(LoadStore::Reference);
+  static constexpr std::size_t kPayloadBytes = 4096;
+
+  struct Memory {
+    LoadStore::Reference input, output;
+  };
+  /// A rank's part in one operation; complete once `number` is the operation's.
+  struct alignas(64) Slot {
+    std::atomic<std::uint64_t> number{0};
+    Label label;
+    union {
+      Memory memory;
+      std::byte tiny[kTinyBytes];  // a payload so small travels with the number
+    };
+    std::uint32_t reachable = 0;  // whether `memory` can be reached by all
+    alignas(64) std::byte payload[kPayloadBytes];
+
+    Slot() : memory{} {}
+  };
+
+  Slot slots[2];
+  /// The last operation whose loads and stores this rank has made.
+  alignas(64) std::atomic<std::uint64_t> done{0};
+  std::atomic<std::uint32_t> working{0};  // it is loading and storing now
+  std::atomic<std::uint32_t> closed{0};   // it has given up: its memory is no longer on loan
+  /// The last collective that this rank runs another way, by its sequence, and what it is.
+  alignas(64) std::atomic<std::uint64_t> elsewhere{0};
+  std::atomic<std::uint64_t> elsewhere_label[2]{};
+};
+static_assert(sizeof(DirectBoard) <= LoadStore::kBoardBytes);
+
+}  // namespace rondel

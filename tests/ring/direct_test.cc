@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives by loads and stores: what they have that messages do not.
+#include <poll.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <numeric>
+#include <thread>
+
+#include "lib/arena.h"
+#include "tests/ring/ring_world.h"
+#include "tests/support/seed.h"
+
+namespace rondel::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// Floats that all ranks can reach.
+class Reachable {
+ public:
+  explicit Reachable(std::size_t count)
+      : arena_(Arena::create(0).value()), floats_(reinterpret_cast<float*>(memory(count)), count) {}
+  std::span<float> floats() { return floats_; }
+
+ private:
+  std::byte* memory(std::size_t count) { return arena_->allocate(count * sizeof(float)).value().data; }
+
+  std::unique_ptr<Arena> arena_;
+  std::span<float> floats_;
+};
+
+CollectiveRequest sum_of(std::span<float> data) {
+  CollectiveRequest request;
+  request.kind = CollectiveKind::all_reduce;
+  request.input = request.output = data.data();
+  request.count = data.size();
+  return request;
+}
+
+}  // namespace
+
+TEST_CASE("many operations of sizes that change the way they go, one after another and at random") {
+  const std::uint64_t seed = test_seed();
+  RingWorld world(4);
+  CHECK(world.run([seed](RankTest& test, Communicator& communicator) {
+    Random random(seed);  // the same on every rank
+    Random own(seed + static_cast<std::uint64_t>(test.rank()) + 1);
+    Reachable memory(100'000);
+    std::vector<float> heap(100'000);
+    for (int i = 0; i < 300; ++i) {
+      const std::size_t count = 1 + random.below(random.below(2) == 0 ? 40 : 100'000);
+      const bool kind = random.below(8) == 0;
+      const bool reachable = own.below(4) != 0;  // each rank for itself: then all must decline alike
+      auto data = (reachable ? memory.floats() : std::span(heap)).first(count);
+      std::iota(data.begin(), data.end(), static_cast<float>(test.rank()));
+      CollectiveRequest request = sum_of(data);
+      if (kind) request.kind = CollectiveKind::reduce;  // by messages
+      test.require_ok(communicator.run(request), "operation " + std::to_string(i));
+      if (kind && test.rank() != 0) continue;
+      bool right = true;
+      for (std::size_t k = 0; k < count; ++k) right = right && data[k] == 4.0F * static_cast<float>(k) + 6.0F;
+      test.require(right, "the sum of operation " + std::to_string(i));
+    }
+  }) == "");
+}
+
+TEST_CASE("contributions are folded in the order of ranks, whatever the size") {
+  RingWorld world(3);
+  for (const std::size_t count : {std::size_t{1}, std::size_t{700}, std::size_t{50'000}})
+    CHECK(world.run([count](RankTest& test, Communicator& communicator) {
+      Reachable memory(count);
+      const float given[] = {1e8F, 1.0F, -1e8F};
+      std::fill(memory.floats().begin(), memory.floats().end(), given[test.rank()]);
+      test.require_ok(communicator.run(sum_of(memory.floats())), "allreduce");
+      const float wanted = (1e8F + 1.0F) + -1e8F;
+      for (const float found : memory.floats()) test.require(found == wanted, std::to_string(found));
+    }) == "");
+}
+
+TEST_CASE("a large sum of memory that all can reach moves each byte once") {
+  RingWorld world(4);
+  CHECK(world.run([](RankTest& test, Communicator& communicator) {
+    Reachable memory(1 << 20);
+    test.require_ok(communicator.run(sum_of(memory.floats())), "connects");
+    const std::uint64_t before = communicator.bytes_received();
+    test.require_ok(communicator.run(sum_of(memory.floats())), "allreduce");
+    // Of its quarter a rank loads what the three others gave.
+    test.expect_equal(communicator.bytes_received() - before, std::uint64_t{3} << 20U, "bytes loaded");
+  }) == "");
+}
+
+TEST_CASE("a rank that calls something else by messages is a mismatch for those who wait for it") {
+  RingWorld world(3);
+  CHECK(world.run([](RankTest& test, Communicator& communicator) {
+    Reachable memory(10);
+    test.require_ok(communicator.run(sum_of(memory.floats())), "opens the boards");
+    CollectiveRequest request = sum_of(memory.floats());
+    if (test.rank() == 1) request.kind = CollectiveKind::reduce;
+    const auto begun = Deadline::Clock::now();
+    const Status status = communicator.run(request);
+    test.expect(Deadline::Clock::now() - begun < seconds(5), "at once");
+    test.expect_equal(status.code(), Code::mismatch, status.text());
+    test.expect(status.text().find("allreduce #2") != std::string::npos &&
+                    status.text().find("reduce #2") != std::string::npos,
+                "both are named: " + status.text());
+  }) == "");
+}
+
+TEST_CASE("abort in the middle of large sums: no peer touches the memory afterwards") {
+  const std::uint64_t seed = test_seed();
+  for (std::uint64_t round = 0; round < 10; ++round) {
+    RingWorld world(3);
+    CHECK(world.run([seed, round](RankTest& test, Communicator& communicator) {
+      Random random(seed + round);
+      Reachable memory(2 << 20);
+      test.require_ok(communicator.run(sum_of(memory.floats())), "first");
+      const auto until = milliseconds(random.below(4));
+      std::thread aborter;
+      if (test.rank() == 2)
+        aborter = std::thread([&communicator, until] {
+          std::this_thread::sleep_for(until);
+          communicator.abort("enough");
+        });
+      Status status;
+      for (int i = 0; i < 10'000 && status.ok(); ++i) status = communicator.run(sum_of(memory.floats()));
+      if (aborter.joinable()) aborter.join();
+      test.expect(!status.ok(), "the operations end");
+      std::fill(memory.floats().begin(), memory.floats().end(), 7.0F);
+      const auto look_until = Deadline::in(milliseconds(20));
+      while (!look_until.passed()) std::this_thread::yield();
+      for (const float found : memory.floats()) test.require(found == 7.0F, "nobody stores to it any more");
+    }) == "");
+  }
+}
+
+TEST_CASE("the wait descriptor turns readable when the others have come") {
+  RingWorld world(2);
+  CHECK(world.run([](RankTest& test, Communicator& communicator) {
+    Reachable memory(100'000);
+    for (int i = 0; i < 200; ++i) {
+      const auto operation = communicator.start(sum_of(memory.floats()));
+      test.require_ok(operation, "start");
+      for (;;) {
+        test.require_ok(communicator.progress(std::chrono::nanoseconds::zero()), "progress");
+        if (communicator.done(*operation)) break;
+        const auto descriptor = communicator.wait_descriptor();
+        test.require_ok(descriptor, "descriptor");
+        pollfd ready{*descriptor, POLLIN, 0};
+        test.require(::poll(&ready, 1, 5000) == 1, "readable within five seconds");
+      }
+      test.require_ok(communicator.wait(*operation, Deadline::in(seconds(1))), "wait");
+    }
+  }) == "");
+}
+
+}  // namespace rondel::test
