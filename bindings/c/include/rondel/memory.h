@@ -11,7 +11,9 @@ extern "C" {
 #endif
 
 /* `bytes` of zeroed memory, aligned to 4096 bytes, backed by pages that are already there and that a local
- * rank can map. Not tied to a communicator. `bytes` 0 gives NULL. Any thread; does not wait for anybody.
+ * rank can map: the fast path. Between ranks of one machine whose buffers are all of this kind, collectives
+ * load and store in place instead of sending; a framework that takes its gradient storage from here (a pool,
+ * a custom allocator) needs no other change. Not tied to a communicator. `bytes` 0 gives NULL. Any thread; does not wait for anybody.
  * RONDEL_OUT_OF_RESOURCES names the limit. */
 RONDEL_API rondel_status_t rondel_alloc(size_t bytes, void** memory);
 
