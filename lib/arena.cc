@@ -23,6 +23,10 @@ constexpr std::size_t rounded_up(std::size_t bytes, std::size_t multiple) {
 class Arena::Region {
  public:
   explicit Region(SharedMemory memory) : memory_(std::move(memory)) { free_.emplace(0, memory_.bytes()); }
+  // Peers may keep it mapped for long.
+  ~Region() { memory_.drop_pages(); }
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
 
   const SharedMemory& memory() const { return memory_; }
   bool contains(const void* address) const {

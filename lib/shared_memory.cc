@@ -141,8 +141,10 @@ class List {
   }
   void remove(const std::byte* data) {
     const std::lock_guard lock(mutex_);
-    places_.erase(data);
-    departures_.fetch_add(1, std::memory_order_release);  // pairs with departures()
+    const auto found = places_.find(data);
+    departed_.push_back(found->second.id);
+    places_.erase(found);
+    count_.store(departed_.size(), std::memory_order_release);  // pairs with departed_since()
   }
   std::optional<SharedMemory::Place> find(const std::byte* data, std::size_t bytes) const {
     const std::lock_guard lock(mutex_);
@@ -153,19 +155,20 @@ class List {
     if (offset > whole.bytes || bytes > whole.bytes - offset) return std::nullopt;
     return SharedMemory::Place{whole.fd, offset, whole.bytes, whole.id};
   }
-  bool lives(std::uint64_t id) const {
+  std::uint64_t departures() const { return count_.load(std::memory_order_acquire); }  // pairs with remove()
+  std::vector<std::uint64_t> departed_since(std::uint64_t& seen) const {
+    if (count_.load(std::memory_order_acquire) == seen) return {};  // pairs with remove()
     const std::lock_guard lock(mutex_);
-    return std::any_of(places_.begin(), places_.end(),
-                       [id](const auto& entry) { return entry.second.id == id; });
-  }
-  std::uint64_t departures() const {
-    return departures_.load(std::memory_order_acquire);  // pairs with remove()
+    std::vector<std::uint64_t> ids(departed_.begin() + static_cast<std::ptrdiff_t>(seen), departed_.end());
+    seen = departed_.size();
+    return ids;
   }
 
  private:
   mutable std::mutex mutex_;
   std::map<const std::byte*, SharedMemory::Place, std::less<>> places_;
-  std::atomic<std::uint64_t> departures_{0};
+  std::vector<std::uint64_t> departed_;  // eight bytes for each memory that ever was
+  std::atomic<std::uint64_t> count_{0};
 };
 
 }  // namespace
@@ -173,8 +176,10 @@ class List {
 std::optional<SharedMemory::Place> SharedMemory::find(const void* data, std::size_t bytes) {
   return List::of_process().find(static_cast<const std::byte*>(data), bytes);
 }
+std::vector<std::uint64_t> SharedMemory::departed_since(std::uint64_t& seen) {
+  return List::of_process().departed_since(seen);
+}
 std::uint64_t SharedMemory::departures() { return List::of_process().departures(); }
-bool SharedMemory::lives(std::uint64_t id) { return List::of_process().lives(id); }
 
 Result<SharedMemory> SharedMemory::create(std::size_t bytes) {
   const std::size_t unit = bytes >= kHugePage ? kHugePage : kPage;
@@ -208,6 +213,10 @@ SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   std::swap(bytes_, other.bytes_);
   std::swap(id_, other.id_);
   return *this;
+}
+
+void SharedMemory::drop_pages() {
+  (void)::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes_));
 }
 
 SharedMemory::~SharedMemory() {

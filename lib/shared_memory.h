@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "lib/status.h"
 #include "lib/unique_fd.h"
@@ -28,9 +29,10 @@ class SharedMemory {
   /// nullopt when no SharedMemory of this process holds all of [data, data + bytes). Any thread; the answer
   /// is good while that memory lives.
   static std::optional<Place> find(const void* data, std::size_t bytes);
-  /// Counts the shared memories that have gone: while it stays the same, so do all ids. Any thread.
+  /// The ids of the memories that have gone since `seen` departures, and how many there were in all, to be
+  /// given the next time. Any thread.
+  static std::vector<std::uint64_t> departed_since(std::uint64_t& seen);
   static std::uint64_t departures();
-  static bool lives(std::uint64_t id);
 
   /// At least `bytes`, rounded up to whole pages, or to whole huge pages from one huge page on.
   static Result<SharedMemory> create(std::size_t bytes);
@@ -38,6 +40,9 @@ class SharedMemory {
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&& other) noexcept;
   ~SharedMemory();
+
+  /// Gives all pages back, in the mappings of other processes too: what was in them is gone.
+  void drop_pages();
 
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }

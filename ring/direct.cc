@@ -192,7 +192,9 @@ Result<Direct::State> Direct::advance() {
 Result<Direct::State> Direct::start_work() {
   const bool small = fits_on_board();
   if (small) work_on_boards();
-  const bool declined = !small && !reach_all();
+  const Result<bool> reached = small ? Result<bool>(true) : reach_all();
+  RONDEL_TRY(reached);
+  const bool declined = !*reached;
   if (small || declined) {
     phase_ = Phase::idle;
     memory_.await(nullptr);
@@ -210,7 +212,7 @@ Result<Direct::State> Direct::start_work() {
 }
 
 // What all ranks see alike on all boards decides, so all decide alike.
-bool Direct::reach_all() {
+Result<bool> Direct::reach_all() {
   for (Rank rank = 0; rank < size_; ++rank)
     if (slot_of(rank).reachable == 0) return false;
   const CollectiveRequest& request = operation_->request;
@@ -222,6 +224,11 @@ bool Direct::reach_all() {
     const DirectBoard::Memory& theirs = slot_of(rank).memory;
     inputs_[index] = memory_.reach(rank, theirs.input, 1);
     outputs_[index] = memory_.reach(rank, theirs.output, 1);
+    if ((theirs.input.region != 0 && inputs_[index] == nullptr) ||
+        (theirs.output.region != 0 && outputs_[index] == nullptr))
+      return Status(
+          Code::out_of_resources, fmt::format("the memory of rank {} can not be mapped", rank),
+          "see vm.max_map_count and the limit on address space (ulimit -v), or set RONDEL_ALGORITHM=ring");
   }
   return true;
 }

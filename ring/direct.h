@@ -61,7 +61,7 @@ class Direct final : public Awaited {
   Status differ(Rank peer, const Label& theirs);
   const std::byte* payload_of(Rank rank) const;
   Result<State> start_work();
-  bool reach_all();
+  Result<bool> reach_all();
   bool work();
   void work_on_boards();
   void all_reduce();

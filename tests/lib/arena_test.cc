@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +20,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "lib/unique_fd.h"
 
 namespace {
 
@@ -224,6 +227,21 @@ TEST_CASE("arena: random allocations and releases never overlap and keep their c
     live.pop_back();
   }
   CHECK(arena->reserved_bytes() == 2 * kMebibyte);
+}
+
+TEST_CASE("arena: its pages are given back when it goes, whoever has it mapped") {
+  rondel::UniqueFd other;
+  {
+    const auto arena = Arena::create(0).value();
+    const MemorySpan buffer = arena->allocate(kMebibyte).value();
+    other = rondel::UniqueFd(::dup(arena->place_of(buffer.data)->fd));
+    struct stat facts {};
+    REQUIRE(::fstat(other.get(), &facts) == 0);
+    CHECK(facts.st_blocks * 512 >= static_cast<long>(kMebibyte));
+  }
+  struct stat facts {};
+  REQUIRE(::fstat(other.get(), &facts) == 0);
+  CHECK(facts.st_blocks == 0);
 }
 
 TEST_CASE("arena: leaves no descriptor and no mapping behind") {

@@ -270,8 +270,8 @@ TEST_CASE("a send that nobody receives times out, and names the peer") {
                 test.expect(over.wait(Deadline::in(std::chrono::seconds(20))), "the other gave up");
                 return;
               }
-              std::vector<float> data(10, 1.0F);
-              CollectiveRequest request = request_of(Kind::send, 10, ReduceOp::sum, 1);
+              std::vector<float> data(100'000, 1.0F);  // more than any fabric buffers
+              CollectiveRequest request = request_of(Kind::send, data.size(), ReduceOp::sum, 1);
               request.input = data.data();
               const Status failed = communicator.run(request);
               test.expect_equal(failed.code(), Code::timed_out, failed.text());

@@ -112,10 +112,12 @@ TEST_CASE("abort in the middle of large sums: no peer touches the memory afterwa
   const std::uint64_t seed = test_seed();
   for (std::uint64_t round = 0; round < 10; ++round) {
     RingWorld world(3);
-    CHECK(world.run([seed, round](RankTest& test, Communicator& communicator) {
+    Meeting meeting(3);
+    CHECK(world.run([&meeting, seed, round](RankTest& test, Communicator& communicator) {
       Random random(seed + round);
       Reachable memory(2 << 20);
       test.require_ok(communicator.run(sum_of(memory.floats())), "first");
+      test.require(meeting.arrive_and_wait(Deadline::in(seconds(20))), "all have done it");
       const auto until = milliseconds(random.below(4));
       std::thread aborter;
       if (test.rank() == 2)
@@ -133,6 +135,29 @@ TEST_CASE("abort in the middle of large sums: no peer touches the memory afterwa
       for (const float found : memory.floats()) test.require(found == 7.0F, "nobody stores to it any more");
     }) == "");
   }
+}
+
+TEST_CASE("a send or a receive that the other side has not come to holds nothing else up") {
+  RingWorld world(2);
+  CHECK(world.run([](RankTest& test, Communicator& communicator) {
+    Reachable memory(1000);
+    float parcel = 1;
+    CollectiveRequest pair;
+    pair.root = 1 - test.rank();
+    pair.count = 1;
+    const bool early = test.rank() == 0;
+    pair.kind = early ? CollectiveKind::send : CollectiveKind::recv;
+    pair.input = pair.output = &parcel;
+    const auto begun = Deadline::Clock::now();
+    Result<OperationId> operation = early ? communicator.start(pair) : Result<OperationId>(OperationId{0});
+    test.require_ok(operation, "start");
+    for (int i = 0; i < 10; ++i) test.require_ok(communicator.run(sum_of(memory.floats())), "allreduce");
+    if (early)
+      test.require_ok(communicator.wait(*operation, Deadline::in(seconds(10))), "send");
+    else
+      test.require_ok(communicator.run(pair), "receive");
+    test.expect(Deadline::Clock::now() - begun < seconds(1), "in time");
+  }) == "");
 }
 
 TEST_CASE("the wait descriptor turns readable when the others have come") {

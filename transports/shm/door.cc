@@ -58,18 +58,15 @@ std::string hex(std::span<const std::byte> bytes) {
   return text;
 }
 
-Status about(Rank peer, Code code, std::string cause, std::string hint = {}) {
-  Failure failure;
-  failure.peer = peer;
-  failure.cause = std::move(cause);
-  failure.hint = std::move(hint);
-  return Status(code, std::move(failure));
-}
-
 }  // namespace
 
 Bytes encode(const DoorAddress& address) {
-  return wire::Writer().text(address.name).blob(address.token).take();
+  return wire::Writer()
+      .text(address.name)
+      .blob(address.token)
+      .number(address.probe_address)
+      .number(address.probe_value)
+      .take();
 }
 
 Result<DoorAddress> decode_door_address(std::span<const std::byte> bytes) {
@@ -78,6 +75,8 @@ Result<DoorAddress> decode_door_address(std::span<const std::byte> bytes) {
   address.name = reader.text(kNameLimit);
   const auto token = reader.blob(Secret::kBytes);
   address.token.assign(token.begin(), token.end());
+  address.probe_address = reader.number<std::uint64_t>();
+  address.probe_value = reader.number<std::uint64_t>();
   if (!reader.finished() || address.name.empty() || address.token.size() != Secret::kBytes)
     return Status(Code::refused, "its address is none of shared memory");
   return address;
@@ -91,6 +90,10 @@ Result<std::unique_ptr<Door>> Door::open(const Options& options) {
   door->address_.token.assign(token->bytes().begin(), token->bytes().end());
   door->address_.name = "rondel-" + hex(name->bytes().first(16));
   std::memcpy(&door->probe_value_, name->bytes().subspan(16).data(), sizeof door->probe_value_);
+  if (options.pull) {
+    door->address_.probe_address = reinterpret_cast<std::uintptr_t>(&door->probe_value_);
+    door->address_.probe_value = door->probe_value_;
+  }
   door->listener_ = make_socket();
   sockaddr_un address;
   const socklen_t length = abstract_address(door->address_.name, address);
@@ -103,111 +106,86 @@ Result<std::unique_ptr<Door>> Door::open(const Options& options) {
 
 // ---- dialling
 
-Status Door::dial(Rank peer, std::span<const std::byte> address) {
-  if (dialled_.contains(peer)) return {};
+Result<std::optional<Door::Guest>> Door::dial(Rank peer, std::span<const std::byte> address) {
   const auto where = decode_door_address(address);
-  if (!where.ok()) return about(peer, where.code(), where.status().failure().cause);
+  RONDEL_TRY(where);
   PrivateFd socket = make_socket();
   if (!socket) return system_failure(Code::out_of_resources, "opening a Unix socket", errno);
   sockaddr_un target;
   const socklen_t length = abstract_address(where->name, target);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&target), length) != 0) {
-    if (errno == EAGAIN) return {};  // its queue is full: the next call tries again
-    if (errno == ECONNREFUSED) return about(peer, Code::peer_lost, "it has closed its endpoint");
+    if (errno == EAGAIN) return std::optional<Guest>();
+    if (errno == ECONNREFUSED) return Status(Code::peer_lost, "it has closed its endpoint");
     return system_failure(Code::unavailable, "connecting to a Unix socket", errno);
   }
   if (peer_of(socket.get()).uid != ::geteuid())
-    return about(peer, Code::refused, "its socket belongs to another user", "run all ranks as one user");
+    return Status(Code::refused, "its socket belongs to another user", "run all ranks as one user");
   auto segment = SegmentHold::create();
   RONDEL_TRY(segment);
   Note hello = make_note(NoteKind::hello);
-  greet_back(hello, where->token);
+  std::copy(where->token.begin(), where->token.end(), std::begin(hello.token));
+  hello.rank = options_.rank;
+  hello.probe_address = address_.probe_address;
+  hello.probe_value = address_.probe_value;
   if (!send_note(socket.get(), hello, segment->fd()))
-    return about(peer, Code::peer_lost, "it closed the connection");
-  dialled_.emplace(peer, Dialled{std::move(socket), std::move(segment).value()});
-  return {};
-}
-
-void Door::greet_back(Note& note, std::span<const std::byte> token) const {
-  std::copy(token.begin(), token.end(), std::begin(note.token));
-  note.rank = options_.rank;
-  if (!options_.pull) return;
-  note.probe_address = reinterpret_cast<std::uintptr_t>(&probe_value_);
-  note.probe_value = probe_value_;
+    return Status(Code::peer_lost, "it closed the connection");
+  return std::optional<Guest>(make_guest(peer, std::move(socket), std::move(segment).value(), 0,
+                                         where->probe_address, where->probe_value));
 }
 
 Door::Guest Door::make_guest(Rank peer, PrivateFd socket, SegmentHold segment, int side,
-                             const Note& theirs) const {
+                             std::uint64_t probe_address, std::uint64_t probe_value) const {
   const pid_t pid = peer_of(socket.get()).pid;
-  if (options_.pull && can_pull(pid, theirs.probe_address, theirs.probe_value))
+  if (options_.pull && probe_address != 0 && can_pull(pid, probe_address, probe_value))
     segment->side[side].can_pull.store(
         1, std::memory_order_relaxed);  // a peer that sees it late copies meanwhile
   return {peer, Connection{std::move(socket), std::move(segment), side, pid}};
 }
 
-// True once `peer`, which was dialled, has answered.
-Result<bool> Door::hear_welcome(Rank peer, Guest& guest) {
-  const auto found = dialled_.find(peer);
-  if (found == dialled_.end()) return false;
-  auto got = receive_note(found->second.socket.get());
-  if (got.ok() && !*got) return false;
-  Dialled dialled = std::move(found->second);
-  dialled_.erase(found);
-  if (!got.ok()) return about(peer, got.code(), got.status().failure().cause, got.status().failure().hint);
-  if ((*got)->note.kind != NoteKind::welcome || !equal((*got)->note.token, address_.token))
-    return about(peer, Code::refused, "it does not know this rank's token");
-  guest = make_guest(peer, std::move(dialled.socket), std::move(dialled.segment), 0, (*got)->note);
-  return true;
-}
-
 // ---- being dialled
 
-void Door::accept_callers() {
+Status Door::accept_callers() {
   while (callers_.size() < kMostCallers) {
     PrivateFd socket(UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)));
-    if (!socket) return;
+    if (!socket && resources_ran_out(errno))
+      return system_failure(Code::out_of_resources, "taking in a connection", errno);
+    if (!socket) return {};
     if (peer_of(socket.get()).uid != ::geteuid()) continue;
     callers_.push_back({std::move(socket), Deadline::in(options_.greeting_limit)});
   }
+  return {};
 }
 
-void Door::hear_callers() {
-  std::erase_if(callers_, [this](Caller& caller) {
+// Fails only for want of this process's own resources.
+Status Door::hear_callers() {
+  Status own;
+  std::erase_if(callers_, [this, &own](Caller& caller) {
     auto got = receive_note(caller.socket.get());
     if (got.ok() && !*got) return caller.due.passed();
     const Status seated = got.ok() ? seat(caller, std::move(**got)) : got.status();
+    if (seated.code() == Code::out_of_resources) own = seated;
     if (!seated.ok() && seated.code() != Code::peer_lost && std::has_single_bit(++strangers_))
       log(LogLevel::warn, "closed a connection from process {}: {} ({} so far)",
           peer_of(caller.socket.get()).pid, seated.text(), strangers_);
     return true;
   });
+  return own;
 }
 
 Status Door::seat(Caller& caller, ReceivedNote hello) {
   const Note& note = hello.note;
   if (note.kind != NoteKind::hello || !equal(note.token, address_.token))
     return Status(Code::refused, "it does not know this endpoint's token");
-  if (note.rank < 0 || note.rank >= options_.rank || !hello.fd)
+  if (note.rank < 0 || note.rank >= options_.rank)
     return Status(Code::refused, fmt::format("rank {} can not dial this rank", note.rank));
+  if (!hello.fd && !hello.lost_fd) return Status(Code::refused, "it brings no memory");
+  if (hello.lost_fd)
+    return system_failure(Code::out_of_resources, fmt::format("taking over memory from rank {}", note.rank),
+                          EMFILE);
   auto segment = SegmentHold::map(hello.fd.get());
   RONDEL_TRY(segment);
   waiting_.insert_or_assign(note.rank, Waiting{std::move(caller.socket), std::move(segment).value(), note});
   return {};
-}
-
-// True once `peer` has dialled; it gets its answer.
-Result<bool> Door::welcome(Rank peer, std::span<const std::byte> address, Guest& guest) {
-  const auto found = waiting_.find(peer);
-  if (found == waiting_.end()) return false;
-  const auto where = decode_door_address(address);
-  if (!where.ok()) return about(peer, where.code(), where.status().failure().cause);
-  Waiting caller = std::move(found->second);
-  waiting_.erase(found);
-  Note note = make_note(NoteKind::welcome);
-  greet_back(note, where->token);
-  if (!send_note(caller.socket.get(), note)) return about(peer, Code::peer_lost, "it closed the connection");
-  guest = make_guest(peer, std::move(caller.socket), std::move(caller.segment), 1, caller.hello);
-  return true;
 }
 
 // ---- waiting
@@ -216,22 +194,23 @@ void Door::await(std::chrono::nanoseconds at_most) const {
   std::vector<pollfd> watched;
   watched.push_back({listener_.get(), POLLIN, 0});
   for (const Caller& caller : callers_) watched.push_back({caller.socket.get(), POLLIN, 0});
-  for (const auto& [peer, dialled] : dialled_) watched.push_back({dialled.socket.get(), POLLIN, 0});
   ::poll(watched.data(), watched.size(), Deadline::in(at_most).left_ms());
 }
 
-Result<std::vector<Door::Guest>> Door::admit(std::span<const Rank> awaited, std::span<const Bytes> by_rank,
+Result<std::vector<Door::Guest>> Door::admit(std::span<const Rank> awaited,
                                              std::chrono::nanoseconds may_block_for) {
-  await(may_block_for);
-  accept_callers();
-  hear_callers();
+  const auto is_here = [this](Rank peer) { return waiting_.contains(peer); };
+  if (std::none_of(awaited.begin(), awaited.end(), is_here)) await(may_block_for);
+  RONDEL_TRY(accept_callers());
+  RONDEL_TRY(hear_callers());
   std::vector<Guest> guests;
   for (const Rank peer : awaited) {
-    Guest guest;
-    const auto there = peer > options_.rank ? hear_welcome(peer, guest)
-                                            : welcome(peer, by_rank[static_cast<std::size_t>(peer)], guest);
-    RONDEL_TRY(there);
-    if (*there) guests.push_back(std::move(guest));
+    const auto found = waiting_.find(peer);
+    if (found == waiting_.end()) continue;
+    Waiting& caller = found->second;
+    guests.push_back(make_guest(peer, std::move(caller.socket), std::move(caller.segment), 1,
+                                caller.hello.probe_address, caller.hello.probe_value));
+    waiting_.erase(found);
   }
   return guests;
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Door: where the peers of one endpoint come in: a listening Unix socket without a place in the file system,
-// and the greetings under way. The smaller rank dials and brings the segment; each side shows the other's
-// token, which only the job's ranks know, from the authenticated store. Nothing happens outside admit().
-// Owned by the endpoint; driver thread only.
+// Door: where the peers of one endpoint come in: a listening Unix socket without a place in the file system.
+// The smaller rank of a pair dials and brings the segment, and may use it at once; the larger takes it over
+// when it connects too. Who dials shows the token of the door, which only the job's ranks know, from the
+// authenticated store; who is dialled holds a name that nobody could guess. Both must be the same user.
+// Nothing happens outside its calls. Owned by the endpoint; driver thread only.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +30,8 @@ namespace rondel::shm {
 struct DoorAddress {
   std::string name;  ///< of the abstract socket
   Bytes token;
+  std::uint64_t probe_address = 0;  ///< where a reader of the owner's memory must find `probe_value`
+  std::uint64_t probe_value = 0;
 };
 Bytes encode(const DoorAddress& address);
 Result<DoorAddress> decode_door_address(std::span<const std::byte> bytes);
@@ -45,22 +49,16 @@ class Door {
 
   const DoorAddress& address() const { return address_; }
 
-  /// Begins to reach `peer`; no-op when that is under way. peer_lost when nobody is there any more.
-  Status dial(Rank peer, std::span<const std::byte> address);
   struct Guest {
     Rank peer = kNoRank;
     Connection connection;
   };
-  /// Waits up to `may_block_for` and returns those of `awaited` whose greeting is complete. peer_lost or
-  /// refused, with failure().peer, when one of them will not come.
-  Result<std::vector<Guest>> admit(std::span<const Rank> awaited, std::span<const Bytes> by_rank,
-                                   std::chrono::nanoseconds may_block_for);
+  /// Reaches `peer`; nothing when its queue is full for the moment. peer_lost when it is not there any more.
+  Result<std::optional<Guest>> dial(Rank peer, std::span<const std::byte> address);
+  /// Waits up to `may_block_for` for callers, and returns those of `awaited` that have come.
+  Result<std::vector<Guest>> admit(std::span<const Rank> awaited, std::chrono::nanoseconds may_block_for);
 
  private:
-  struct Dialled {
-    PrivateFd socket;
-    SegmentHold segment;
-  };
   struct Caller {
     PrivateFd socket;
     Deadline due;
@@ -73,19 +71,16 @@ class Door {
 
   explicit Door(const Options& options) : options_(options) {}
   void await(std::chrono::nanoseconds at_most) const;
-  void accept_callers();
-  void hear_callers();
+  Status accept_callers();
+  Status hear_callers();
   Status seat(Caller& caller, ReceivedNote hello);
-  Result<bool> hear_welcome(Rank peer, Guest& guest);
-  Result<bool> welcome(Rank peer, std::span<const std::byte> address, Guest& guest);
-  void greet_back(Note& note, std::span<const std::byte> token) const;
-  Guest make_guest(Rank peer, PrivateFd socket, SegmentHold segment, int side, const Note& theirs) const;
+  Guest make_guest(Rank peer, PrivateFd socket, SegmentHold segment, int side, std::uint64_t probe_address,
+                   std::uint64_t probe_value) const;
 
   const Options options_;
   DoorAddress address_;
   std::uint64_t probe_value_ = 0;  // what a peer that reads this process's memory must find
   PrivateFd listener_;
-  std::map<Rank, Dialled> dialled_;
   std::deque<Caller> callers_;  // have not said who they are
   std::uint64_t strangers_ = 0;
   std::map<Rank, Waiting> waiting_;  // have, and are not awaited yet

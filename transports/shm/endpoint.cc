@@ -24,6 +24,7 @@ constexpr int kTurnsPerClockLook = 64;
 // A caller that never waits still learns of a peer's death.
 constexpr int kCallsPerNoteLook = 256;
 constexpr std::chrono::milliseconds kLongestDialPause{20};
+constexpr std::uint32_t kAwaitsPerNoteLook = 64;
 
 }  // namespace
 
@@ -80,24 +81,28 @@ Status ShmEndpoint::connect(std::span<const Bytes> by_rank, std::span<const Rank
   for (bool waits = false; !missing.empty(); waits = true) {
     if (waits && deadline.passed())
       return no_connection(missing.front(),
-                           Status(Code::timed_out, options_.rank < missing.front()
-                                                       ? "it did not answer in time"
-                                                       : "it did not connect to this rank in time"));
+                           Status(Code::timed_out, "it did not connect to this rank in time"));
     // The smaller rank dials, the larger one waits to be reached; so no pair of ranks connects twice.
-    for (const Rank peer : missing)
-      if (options_.rank < peer)
-        if (const Status dialled = door_->dial(peer, by_rank[static_cast<std::size_t>(peer)]); !dialled.ok())
-          return no_connection(peer, dialled);
-    const auto pause = std::min<std::chrono::nanoseconds>(kLongestDialPause, deadline.left());
-    auto guests = door_->admit(missing, by_rank, waits ? pause : std::chrono::nanoseconds::zero());
-    if (!guests.ok()) return no_connection(guests.status().failure().peer, guests.status());
-    for (Door::Guest& guest : *guests) {
-      by_rank_[static_cast<std::size_t>(guest.peer)] =
-          std::make_unique<Link>(guest.peer, std::move(guest.connection), std::span(stage_));
-      std::erase(missing, guest.peer);
+    for (const Rank peer : std::vector<Rank>(missing)) {
+      if (peer < options_.rank) continue;
+      auto guest = door_->dial(peer, by_rank[static_cast<std::size_t>(peer)]);
+      if (!guest.ok()) return no_connection(peer, guest.status());
+      if (*guest) take_in(std::move(**guest), missing);
     }
+    const auto pause = std::min<std::chrono::nanoseconds>(kLongestDialPause, deadline.left());
+    const bool all = missing.empty();
+    auto guests = door_->admit(missing, waits && !all ? pause : std::chrono::nanoseconds::zero());
+    RONDEL_TRY(guests);
+    for (Door::Guest& guest : *guests) take_in(std::move(guest), missing);
   }
   return {};
+}
+
+void ShmEndpoint::take_in(Door::Guest guest, std::vector<Rank>& missing) {
+  const Rank peer = guest.peer;
+  by_rank_[static_cast<std::size_t>(peer)] =
+      std::make_unique<Link>(peer, std::move(guest.connection), std::span(stage_));
+  std::erase(missing, peer);
 }
 
 Status ShmEndpoint::no_connection(Rank peer, const Status& why) const {
@@ -305,7 +310,10 @@ void ShmEndpoint::published() {
 
 void ShmEndpoint::await(const Awaited* awaited) {
   awaited_ = awaited;
-  if (awaited != nullptr) patience_.posted();
+  if (awaited == nullptr) return;
+  patience_.posted();
+  // Who never sleeps reads its notes too, else the peers have no room for new ones.
+  if (++awaits_ % kAwaitsPerNoteLook == 0) read_notes();
 }
 
 void ShmEndpoint::count(std::uint64_t loaded_bytes, std::uint64_t stored_bytes) {

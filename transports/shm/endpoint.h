@@ -55,6 +55,7 @@ class ShmEndpoint final : public Endpoint, private LoadStore {
 
   Link* link_to(Rank peer) const { return by_rank_[static_cast<std::size_t>(peer)].get(); }
   std::string name_of(Rank peer) const;
+  void take_in(Door::Guest guest, std::vector<Rank>& missing);
   Status no_connection(Rank peer, const Status& why) const;
   Status check_room(std::span<const Work> batch, const Work& work) const;
   Turn turn_of_links();
@@ -89,6 +90,7 @@ class ShmEndpoint final : public Endpoint, private LoadStore {
   std::optional<SharedMemory> board_;
   BoardHead* head_ = nullptr;
   const Awaited* awaited_ = nullptr;
+  std::uint32_t awaits_ = 0;
   std::uint64_t loaded_bytes_ = 0;
   std::uint64_t stored_bytes_ = 0;
   Status failure_;

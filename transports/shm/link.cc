@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 
 #include "lib/deadline.h"
+#include "lib/log.h"
 #include "transports/shm/notes.h"
 #include "transports/shm/pull.h"
 
@@ -21,6 +23,8 @@ constexpr std::size_t kLaneWorkBytes = 8 * 1024;
 constexpr std::size_t kMappedPieceBytes = std::size_t{1} << 20;
 // How long a peer that is in the middle of reading is waited for when the link is given up.
 constexpr std::chrono::milliseconds kReadingLimit{200};
+// Who never sleeps reads its notes too.
+constexpr std::uint32_t kFramesPerNoteLook = 64;
 
 }  // namespace
 
@@ -46,6 +50,7 @@ void Link::post(const Work& work) {
   out.header.bytes = total_bytes(work.local);
   out.header.label = work.label;
   out.header_written = false;
+  out.refilling = false;
   out.done = work.done;
   choose_way(out);
 }
@@ -62,12 +67,14 @@ void Link::choose_way(Outgoing& out) {
 
 // False when the peer can not read all of it where it is.
 bool Link::find_places(Outgoing& out) {
-  const bool pulls = theirs().can_pull.load(std::memory_order_relaxed) != 0;  // a wrong 0 only costs time
+  // A wrong answer only costs time.
+  const bool pulls = theirs().can_pull.load(std::memory_order_relaxed) != 0;
+  const bool maps = theirs().can_not_map.load(std::memory_order_relaxed) == 0;
   out.places.clear();
   for (const Slice& slice : out.slices) {
     if (slice.bytes == 0) continue;
     const auto place = SharedMemory::find(slice.data(), slice.bytes);
-    if (place && announced_.announce(socket(), *place))
+    if (place && maps && announced_.announce(socket(), *place))
       out.places.push_back({place->id, place->offset, slice.bytes});
     else if (pulls)
       out.places.push_back({0, reinterpret_cast<std::uintptr_t>(slice.data()), slice.bytes});
@@ -122,6 +129,7 @@ Turn Link::send_some() {
     if (out.missing_bytes > 0) break;
     ++unwritten_;
   }
+  if (!sends_.empty() && is_refused(sends_.front())) turn.moved |= refill(sends_.front());
   for (; !sends_.empty() && is_finished(sends_.front()); --unwritten_, ++turn.finished) {
     bytes_sent_ += sends_.front().header.bytes;
     sends_.front().done->finish(Code::ok);
@@ -130,13 +138,42 @@ Turn Link::send_some() {
   return turn;
 }
 
+bool Link::is_refused(const Outgoing& out) const {
+  return out.header_written && out.header.carries == Carries::places &&
+         segment_->lane[side_].refused.load(std::memory_order_acquire) ==
+             out.header.pull_number;  // pairs with refuse()
+}
+
+// Sends what the receiver could not read where it is, as far as the socket has room.
+bool Link::refill(Outgoing& out) {
+  if (!out.refilling) {
+    const std::uint64_t has = segment_->lane[side_].refused_at.load(std::memory_order_relaxed);
+    out.payload = SliceCursor(std::span<const Slice>(out.slices));
+    advance(out.payload, static_cast<std::size_t>(std::min(has, out.header.bytes)));
+    out.missing_bytes = out.header.bytes - std::min(has, out.header.bytes);
+    out.refilling = true;
+  }
+  bool sent = false;
+  while (out.missing_bytes > 0) {
+    const auto run = out.payload.run();
+    const auto piece = run.first(std::min(run.size(), kRefillBytes));
+    if (!send_refill(socket(), piece)) break;
+    out.payload.advance(piece.size());
+    out.missing_bytes -= piece.size();
+    sent = true;
+  }
+  return sent;
+}
+
 // ---- receiving
 
 Turn Link::receive_some() {
   Turn turn;
   if (receives_.empty() || (!in_payload_ && !accept_header())) return turn;
   Sink& sink = receives_.front();
-  turn.moved = incoming_.carries == Carries::bytes ? take_from_lane() : pull_some();
+  turn.moved = incoming_.carries == Carries::bytes ? take_from_lane()
+               : refused_                          ? take_refills()
+                                                   : pull_some();
   if (faulty() || !sink.complete()) return turn;
   if (incoming_.carries == Carries::places)
     segment_->lane[1 - side_].pulled.store(incoming_.pull_number,
@@ -145,7 +182,7 @@ Turn Link::receive_some() {
   bytes_received_ += incoming_.bytes;
   sink.completion()->finish(Code::ok);
   receives_.pop();
-  in_payload_ = false;
+  in_payload_ = refused_ = false;
   return {true, 1};
 }
 
@@ -171,7 +208,7 @@ bool Link::accept_header() {
   read_places();
   reader_.align();
   reader_.release();
-  ++frames_received_;
+  if (++frames_received_ % kFramesPerNoteLook == 0) read_notes();
   in_payload_ = true;
   return true;
 }
@@ -226,7 +263,10 @@ void Link::pull_piece() {
 void Link::pull_mapped(const PlaceEntry& place) {
   const auto bytes = reach(place.region, place.at, static_cast<std::size_t>(place.bytes));
   if (faulty()) return;
-  if (bytes.empty()) return stop(Code::internal, "it names memory that it has not shared");
+  if (bytes.empty()) {
+    mine().can_not_map.store(1, std::memory_order_relaxed);
+    return refuse();
+  }
   Sink& sink = receives_.front();
   const std::uint64_t left = std::min<std::uint64_t>(place.bytes - place_offset_, sink.missing_bytes());
   const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(left, kMappedPieceBytes));
@@ -240,12 +280,39 @@ void Link::pull_foreign(const PlaceEntry& place) {
   auto into = sink.folds() ? stage_ : sink.destination().run();
   into = into.first(
       static_cast<std::size_t>(std::min<std::uint64_t>(left, std::min(into.size(), stage_.size()))));
-  if (const Status read = pull(pid_, place.at + place_offset_, into); !read.ok()) return stop(read);
+  if (!pull(pid_, place.at + place_offset_, into).ok()) {
+    mine().can_pull.store(0, std::memory_order_relaxed);
+    return refuse();
+  }
   if (sink.folds())
     sink.take(into);
   else
     sink.arrived_in_place(into.size());
   place_offset_ += into.size();
+}
+
+// The kernel may forbid later what it allowed at first, and some memory can not be read from outside at all.
+// If the peer has died instead, its socket says so.
+void Link::refuse() {
+  const Sink& sink = receives_.front();
+  LaneState& lane = segment_->lane[1 - side_];
+  lane.refused_at.store(sink.total_bytes() - sink.missing_bytes(), std::memory_order_relaxed);
+  lane.refused.store(incoming_.pull_number, std::memory_order_release);  // pairs with is_refused()
+  refused_ = true;
+  told_ = false;
+}
+
+bool Link::take_refills() {
+  const std::uint64_t before = receives_.front().missing_bytes();
+  read_notes();
+  return receives_.front().missing_bytes() < before;
+}
+
+void Link::take_refill(std::span<const std::byte> bytes) {
+  if (!refused_ || receives_.empty() || receives_.front().missing_bytes() < bytes.size())
+    return stop(Code::internal, "it sends bytes that were not asked for");
+  receives_.front().take(bytes);
+  told_ = false;  // it may have more
 }
 
 // ---- both
@@ -276,13 +343,13 @@ void Link::notify() {
 
 bool Link::has_something_to_do() const {
   std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with notify()
-  if (gone_ || peer_closed()) return busy();
+  if (gone_ || faulty() || peer_closed()) return busy();
   if (!receives_.empty()) {
-    if (in_payload_ && incoming_.carries == Carries::places) return true;
-    if (reader_.available() > 0) return true;
+    const bool in_places = in_payload_ && incoming_.carries == Carries::places;
+    if (in_places ? !refused_ || receives_.front().complete() : reader_.available() > 0) return true;
   }
   if (sends_.empty()) return false;
-  if (is_finished(sends_.front())) return true;
+  if (is_finished(sends_.front()) || (is_refused(sends_.front()) && !sends_.front().refilling)) return true;
   if (unwritten_ == sends_.size()) return false;
   const Outgoing& next = sends_.at(unwritten_);
   return writer_.room() >= (next.header_written ? 1 : lane_bytes_to_begin(next) + kAlignment);
@@ -317,12 +384,17 @@ void Link::read_notes() {
     if (!*got) return;
     if ((*got)->note.kind == NoteKind::forget) regions_.remove((*got)->note.id);
     if ((*got)->note.kind == NoteKind::board) take_board(**got);
+    if ((*got)->note.kind == NoteKind::refill) take_refill((*got)->bytes);
     if ((*got)->note.kind != NoteKind::region) continue;
-    if (const Status added = regions_.add(**got); !added.ok()) return stop(added);
+    if (const Status added = regions_.add(**got); !added.ok() && !told_of_mapping_) {
+      told_of_mapping_ = true;
+      log(LogLevel::warn, "memory of rank {} is copied instead: {}", peer_, added.text());
+    }
   }
 }
 
 void Link::take_board(const ReceivedNote& note) {
+  if (!note.fd) return stop(system_failure(Code::out_of_resources, "taking over a peer's board", EMFILE));
   auto mapping = Mapping::of(note.fd.get());
   if (!mapping.ok()) return stop(mapping.status());
   board_ = std::move(mapping).value();

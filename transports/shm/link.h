@@ -102,7 +102,8 @@ class Link {
     std::vector<Slice> slices;  // their room is kept for the next work
     std::vector<PlaceEntry> places;
     SliceCursor payload{std::span<const Slice>()};
-    std::uint64_t missing_bytes = 0;  // of what goes through the lane
+    std::uint64_t missing_bytes = 0;  // of what goes through the lane, or in refills
+    bool refilling = false;           // the receiver could not read it where it is
     Completion* done = nullptr;
   };
 
@@ -114,6 +115,8 @@ class Link {
 
   void choose_way(Outgoing& out);
   bool find_places(Outgoing& out);
+  bool is_refused(const Outgoing& out) const;
+  bool refill(Outgoing& out);
   Turn send_some();
   bool write(Outgoing& out);
   std::size_t lane_bytes_to_begin(const Outgoing& out) const;
@@ -123,6 +126,9 @@ class Link {
   void read_places();
   bool take_from_lane();
   bool pull_some();
+  bool take_refills();
+  void take_refill(std::span<const std::byte> bytes);
+  void refuse();
   void pull_piece();
   void pull_mapped(const PlaceEntry& place);
   void pull_foreign(const PlaceEntry& place);
@@ -153,9 +159,11 @@ class Link {
   std::vector<PlaceEntry> places_;
   std::size_t place_ = 0;
   std::uint64_t place_offset_ = 0;
+  bool refused_ = false;  // the rest of the payload comes in refills
   MappedRegions regions_;
   std::optional<Mapping> board_;
 
+  bool told_of_mapping_ = false;
   bool told_ = true;   // the peer has been woken for all that was moved
   bool gone_ = false;  // the peer's end of the socket is closed
   std::string why_gone_;

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 
 namespace rondel::shm {
 namespace {
@@ -35,11 +37,12 @@ Note make_note(NoteKind kind) {
   return note;
 }
 
-bool send_note(int socket, const Note& note, int fd) {
-  iovec part{const_cast<Note*>(&note), sizeof note};
+namespace {
+
+bool send_parts(int socket, std::span<iovec> parts, int fd) {
   msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
   DescriptorRoom room{};
   if (fd >= 0) {
     message.msg_control = room.bytes;
@@ -53,16 +56,30 @@ bool send_note(int socket, const Note& note, int fd) {
   ssize_t sent = -1;
   do sent = ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   while (sent < 0 && errno == EINTR);
-  return sent == static_cast<ssize_t>(sizeof note);
+  return sent >= 0;  // a datagram goes whole or not at all
+}
+
+}  // namespace
+
+bool send_note(int socket, const Note& note, int fd) {
+  iovec part{const_cast<Note*>(&note), sizeof note};
+  return send_parts(socket, {&part, 1}, fd);
+}
+
+bool send_refill(int socket, std::span<const std::byte> bytes) {
+  Note note = make_note(NoteKind::refill);
+  iovec parts[] = {{&note, sizeof note}, {const_cast<std::byte*>(bytes.data()), bytes.size()}};
+  return send_parts(socket, parts, -1);
 }
 
 Result<std::optional<ReceivedNote>> receive_note(int socket) {
   ReceivedNote received;
-  iovec part{&received.note, sizeof received.note};
+  std::array<std::byte, kRefillBytes> behind;
+  iovec parts[] = {{&received.note, sizeof received.note}, {behind.data(), behind.size()}};
   DescriptorRoom room{};
   msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
+  message.msg_iov = parts;
+  message.msg_iovlen = std::size(parts);
   message.msg_control = room.bytes;
   message.msg_controllen = sizeof room.bytes;
   ssize_t got = -1;
@@ -72,13 +89,19 @@ Result<std::optional<ReceivedNote>> receive_note(int socket) {
   if (got < 0) return system_failure(Code::peer_lost, "its connection broke", errno);
   if (got == 0) return Status(Code::peer_lost, "its process ended or closed the connection");
   received.fd = descriptor_in(message);
-  if (got != static_cast<ssize_t>(sizeof received.note) || received.note.magic != kMagic)
+  received.lost_fd = (message.msg_flags & MSG_CTRUNC) != 0;
+  const auto bytes = static_cast<std::size_t>(got);
+  const bool refill = received.note.kind == NoteKind::refill;
+  if (bytes < sizeof received.note || received.note.magic != kMagic ||
+      (bytes > sizeof received.note) != refill)
     return Status(Code::refused, "it sent something that is no note of Rondel's");
   if (received.note.version != kVersion)
     return Status(
         Code::refused,
         fmt::format("it speaks version {} of shared memory, this rank {}", received.note.version, kVersion),
         "run the same build of Rondel on every rank");
+  received.bytes.assign(behind.begin(),
+                        behind.begin() + static_cast<std::ptrdiff_t>(bytes - sizeof received.note));
   return std::optional<ReceivedNote>(std::move(received));
 }
 

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "lib/auth.h"
 #include "lib/status.h"
@@ -15,12 +17,12 @@
 namespace rondel::shm {
 
 enum class NoteKind : std::uint32_t {
-  hello,    ///< from who dials, with the segment: I know your token, and am rank `rank`
-  welcome,  ///< the answer: I know yours
+  hello,  ///< from who dials, with the segment: I know your token, and am rank `rank`
   wake,
   region,  ///< with its descriptor: `id` names this memory in places
   forget,  ///< the region `id` is gone
-  board    ///< with the descriptor of the sender's board
+  board,   ///< with the descriptor of the sender's board
+  refill   ///< the next bytes of what the receiver could not read where they are; they follow the note
 };
 
 struct Note {
@@ -39,12 +41,18 @@ struct Note {
 struct ReceivedNote {
   Note note;
   UniqueFd fd;
+  bool lost_fd = false;          // there was one, and no room for it in this process
+  std::vector<std::byte> bytes;  // of a refill
 };
 
 /// A note of this build.
 Note make_note(NoteKind kind);
+inline constexpr std::size_t kRefillBytes = 32 * 1024;
+
 /// Whether it went; false when the socket has no room now or the peer has gone.
 bool send_note(int socket, const Note& note, int fd = -1);
+/// The same with up to kRefillBytes behind the note.
+bool send_refill(int socket, std::span<const std::byte> bytes);
 /// nullopt: nothing there. peer_lost: the other end is closed. refused: something that is no note.
 Result<std::optional<ReceivedNote>> receive_note(int socket);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transports/shm/regions.h"
 
+#include <cerrno>
 #include <utility>
 
 namespace rondel::shm {
@@ -15,22 +16,18 @@ bool AnnouncedRegions::announce(int socket, const SharedMemory::Place& place) {
 }
 
 void AnnouncedRegions::forget_dead(int socket) {
-  const std::uint64_t departures = SharedMemory::departures();
-  if (departures == departures_) return;
-  departures_ = departures;
-  std::erase_if(known_, [socket](std::uint64_t id) {
-    if (SharedMemory::lives(id)) return false;
+  for (const std::uint64_t id : SharedMemory::departed_since(departures_))
+    if (known_.erase(id) > 0) dead_.push_back(id);
+  while (!dead_.empty()) {
     Note note = make_note(NoteKind::forget);
-    note.id = id;
-    send_note(socket, note);  // one that finds no room only leaves a mapping longer than needed
-    return true;
-  });
+    note.id = dead_.back();
+    if (!send_note(socket, note)) return;
+    dead_.pop_back();
+  }
 }
 
 Status MappedRegions::add(const ReceivedNote& note) {
-  if (!note.fd)
-    return Status(Code::out_of_resources, "a peer's memory can not be taken over",
-                  "raise the limit on open files (ulimit -n)");
+  if (!note.fd) return system_failure(Code::out_of_resources, "taking over a peer's memory", EMFILE);
   auto mapping = Mapping::of(note.fd.get());
   RONDEL_TRY(mapping);
   regions_.insert_or_assign(note.note.id, std::move(mapping).value());

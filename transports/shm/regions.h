@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <span>
+#include <vector>
 
 #include "lib/shared_memory.h"
 #include "lib/status.h"
@@ -21,12 +22,13 @@ class AnnouncedRegions {
  public:
   /// Whether the peer knows `place` now, or will when it has read its notes.
   bool announce(int socket, const SharedMemory::Place& place);
-  /// Tells the peer of those that are gone; cheap when there are none.
+  /// Tells the peer of those that are gone, as far as the socket has room; cheap when there are none.
   void forget_dead(int socket);
 
  private:
   std::set<std::uint64_t> known_;
-  std::uint64_t departures_ = 0;
+  std::vector<std::uint64_t> dead_;  // that the peer has not been told of yet
+  std::uint64_t departures_ = SharedMemory::departures();
 };
 
 class MappedRegions {

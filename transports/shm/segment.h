@@ -24,16 +24,20 @@ inline constexpr std::size_t kAlignment = 64;
 struct LaneState {
   alignas(64) std::atomic<std::uint64_t> written{0};  // by the sender
   alignas(64) std::atomic<std::uint64_t> taken{0};    // by the receiver: what may be overwritten
+  // By the receiver: the frame that it can not read where it is, and how much of it it has.
+  std::atomic<std::uint64_t> refused{0};
+  std::atomic<std::uint64_t> refused_at{0};
   std::atomic<std::uint64_t> pulled{
       0};  // by the receiver: frames whose bytes it has read from the sender's memory
 };
 
 /// What one side says of itself.
 struct alignas(64) SideState {
-  std::atomic<std::uint32_t> sleeping{0};  // whoever sees 1 and makes it 0 sends a wake
-  std::atomic<std::uint32_t> closed{0};    // 1 + the Code it closed with
-  std::atomic<std::uint32_t> can_pull{0};  // it may read the other side's memory where it is
-  std::atomic<std::uint32_t> reading{0};   // it is reading the other side's memory now
+  std::atomic<std::uint32_t> sleeping{0};     // whoever sees 1 and makes it 0 sends a wake
+  std::atomic<std::uint32_t> closed{0};       // 1 + the Code it closed with
+  std::atomic<std::uint32_t> can_pull{0};     // it may read the other side's memory where it is
+  std::atomic<std::uint32_t> can_not_map{0};  // nor map it
+  std::atomic<std::uint32_t> reading{0};      // it is reading the other side's memory now
 };
 
 struct Segment {

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -11,8 +12,8 @@
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
-#include <thread>
 
+#include "tests/support/process_world.h"
 #include "tests/transports/shm/world.h"
 
 namespace rondel::shm::test {
@@ -96,23 +97,30 @@ TEST_CASE("a wrong token, another version, a wrong rank and bad memory are refus
   check_they_meet(*zero, *one);
 }
 
-TEST_CASE("a peer that does not know this rank's token is refused") {
-  const auto zero = open_rank(0);
-  DoorAddress other = *decode_door_address(open_rank(1)->address());
-  const auto one = open_rank(1);
-  const DoorAddress door = *decode_door_address(one->address());
-  std::vector<Bytes> seen_by_one{zero->address(), one->address()};
-  seen_by_one[0] = encode(DoorAddress{decode_door_address(zero->address())->name, other.token});
-  const std::vector<Bytes> addresses{zero->address(), one->address()};
-  const Rank first = 0, second = 1;
-  Status theirs;
-  std::thread impostor([&] {
-    theirs = one->connect(seen_by_one, {&first, 1}, Deadline::in(milliseconds(500)));
+TEST_CASE("no descriptor left: whoever lacks it says so at once, with the limit") {
+  const int spare = GENERATE(0, 1, 2);
+  const Rank poor = GENERATE(0, 1);
+  CAPTURE(spare, poor);
+  rondel::test::ProcessWorld world(1, [=](rondel::test::RankTest& test, const rondel::test::Voice&) {
+    const auto zero = open_rank(0), one = open_rank(1);
+    const std::vector<Bytes> addresses{zero->address(), one->address()};
+    const Rank first = 0, second = 1;
+    if (poor == 1) test.require_ok(zero->connect(addresses, {&second, 1}, Deadline::in(seconds(5))), "dial");
+    const UniqueFd next(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    const auto limit = static_cast<rlim_t>(next.get() + spare);
+    const rlimit few{limit, limit};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    const auto begun = Deadline::Clock::now();
+    const Status status = poor == 0 ? zero->connect(addresses, {&second, 1}, Deadline::in(seconds(5)))
+                                    : one->connect(addresses, {&first, 1}, Deadline::in(seconds(5)));
+    test.expect(Deadline::Clock::now() - begun < seconds(2), "at once");
+    if (status.ok()) return;  // there were enough
+    test.expect(status.code() == Code::out_of_resources, status.text());
+    test.expect(status.text().find("ulimit -n") != std::string::npos, status.text());
   });
-  const Status mine = zero->connect(addresses, {&second, 1}, Deadline::in(seconds(10)));
-  impostor.join();
-  CHECK(mine.code() == Code::refused);
-  CHECK(mine.failure().peer == 1);
+  const auto ending = world.wait(0, Deadline::in(seconds(20)));
+  INFO(ending.words);
+  CHECK(ending.exit_code == 0);
 }
 
 TEST_CASE("nothing of a job has a name in the file system") {

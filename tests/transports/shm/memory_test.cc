@@ -90,6 +90,25 @@ TEST_CASE("a region is mapped once, however often it is sent from, and unmapped 
   CHECK(mapped_memfds() <= before + 1);
 }
 
+TEST_CASE("thousands of regions that come and go leave nothing behind, however many go at once") {
+  Pair pair = connected_pair();
+  std::vector<std::byte> to(20'000);
+  const std::size_t before = mapped_memfds();
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::unique_ptr<Arena>> arenas;
+    for (int i = 0; i < 700; ++i) {
+      arenas.push_back(*Arena::create(0));
+      const MemorySpan from = *arenas.back()->allocate(to.size());
+      fill({from.data, from.bytes}, static_cast<unsigned>(i));
+      REQUIRE(transfer(pair, from, {to.data(), to.size()}) == "");
+      REQUIRE(holds(to, static_cast<unsigned>(i)));
+    }
+    arenas.clear();
+  }
+  for (int i = 0; i < 3000; ++i) REQUIRE(transfer(pair, {to.data(), 8}, {to.data() + 8, 8}) == "");
+  CHECK(mapped_memfds() <= before + 100);
+}
+
 TEST_CASE("endpoints leave no mapping behind") {
   const std::size_t before = mapped_memfds();
   {

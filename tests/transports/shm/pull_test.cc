@@ -5,6 +5,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,7 +13,9 @@
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <cstddef>
+#include <fstream>
 
+#include "lib/arena.h"
 #include "tests/support/process_world.h"
 #include "tests/transports/shm/world.h"
 
@@ -69,6 +72,58 @@ TEST_CASE("where reading is forbidden, everything goes through the lane") {
   const auto ending = world.wait(0, Deadline::in(std::chrono::seconds(30)));
   INFO(ending.words);
   CHECK(ending.exit_code == 0);
+}
+
+TEST_CASE("where reading is forbidden later, what was offered is copied after all") {
+  rondel::test::ProcessWorld world(1, [](rondel::test::RankTest& test, const rondel::test::Voice&) {
+    Pair pair = connected_pair();
+    std::vector<std::byte> from(1'000'003), to(from.size()), wanted(from.size());
+    fill(from, 4);
+    test.expect_equal(transfer(pair, {from.data(), from.size()}, {to.data(), to.size()}), std::string(),
+                      "before");
+    test.require(forbid_pulling(), "a filter on system calls");
+    for (const Verb verb : {Verb::recv, Verb::recv_reduce, Verb::recv}) {  // the first one is refused
+      fill(to, 9);
+      for (std::size_t i = 0; i < wanted.size(); ++i)
+        wanted[i] =
+            verb == Verb::recv
+                ? from[i]
+                : static_cast<std::byte>(static_cast<unsigned>(from[i]) + static_cast<unsigned>(to[i]));
+      test.expect_equal(transfer(pair, {from.data(), from.size()}, {to.data(), to.size()}, verb),
+                        std::string(), "afterwards");
+      test.expect(to == wanted, "the bytes");
+    }
+  });
+  const auto ending = world.wait(0, Deadline::in(std::chrono::seconds(30)));
+  INFO(ending.words);
+  CHECK(ending.exit_code == 0);
+}
+
+TEST_CASE("memory that the receiver has no address space for is copied instead") {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  WARN("skipped: a sanitizer needs address space of its own");
+#else
+  rondel::test::ProcessWorld world(1, [](rondel::test::RankTest& test, const rondel::test::Voice&) {
+    Pair pair = connected_pair();
+    const auto arena = *Arena::create(0);
+    const MemorySpan from = *arena->allocate(64U << 20U);
+    std::vector<std::byte> to(from.bytes);
+    fill({from.data, from.bytes}, 4);
+    std::ifstream file("/proc/self/statm");
+    std::size_t pages = 0;
+    file >> pages;
+    const rlimit tight{(pages << 12U) + (32U << 20U), RLIM_INFINITY};
+    test.require(::setrlimit(RLIMIT_AS, &tight) == 0, "a limit on address space");
+    for (int i = 0; i < 2; ++i) {
+      std::fill(to.begin(), to.end(), std::byte{0});
+      test.expect_equal(transfer(pair, from, {to.data(), to.size()}), std::string(), "transfer");
+      test.expect(holds(to, 4), "the bytes");
+    }
+  });
+  const auto ending = world.wait(0, Deadline::in(std::chrono::seconds(30)));
+  INFO(ending.words);
+  CHECK(ending.exit_code == 0);
+#endif
 }
 
 }  // namespace rondel::shm::test
