@@ -101,7 +101,7 @@ TEST_CASE("no descriptor left: whoever lacks it says so at once, with the limit"
   const int spare = GENERATE(0, 1, 2);
   const Rank poor = GENERATE(0, 1);
   CAPTURE(spare, poor);
-  rondel::test::ProcessWorld world(1, [=](rondel::test::RankTest& test, const rondel::test::Voice&) {
+  rondel::test::ProcessWorld world(1, [spare, poor](rondel::test::RankTest& test, const rondel::test::Voice&) {
     const auto zero = open_rank(0), one = open_rank(1);
     const std::vector<Bytes> addresses{zero->address(), one->address()};
     const Rank first = 0, second = 1;
