@@ -61,7 +61,31 @@ def read_lines(text):
     return {int(row[0]): float(row[2]) for row in rows}
 
 
+def contenders_over_memory(options, ranks):
+    build = os.path.abspath(options.build)
+    peers = os.path.join(build, "bench", "peers")
+    sweep = ["-b", options.b, "-e", options.e, "-f", str(options.f)]
+    few_cores = ranks > os.cpu_count()
+    bench = [os.path.join(build, "launcher", "rondelrun"), "-np", str(ranks),
+             os.path.join(build, "bench", "rondel-bench"), "allreduce", *sweep, "-J", "{report}"]
+    shm = {"RONDEL_TRANSPORT": "shm"}
+    return [
+        Contender("rondel", bench, shm),
+        Contender("rondel-plain", [*bench, "--memory", "plain"], shm),
+        Contender("openmpi", ["mpirun.openmpi", "-np", str(ranks), *(["--oversubscribe"] if few_cores else []), "--mca",
+                              "pml", "ob1", "--mca", "btl", "vader,self",
+                              os.path.join(peers, "mpi_allreduce.openmpi"), *sweep],
+                  {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}),
+        Contender("mpich", ["mpirun.mpich", "-np", str(ranks), os.path.join(peers, "mpi_allreduce.mpich"), *sweep])]
+
+
 def contenders_for(options, ranks, congestion):
+    found = contenders_over_memory(options, ranks) if options.fabric == "shm" else \
+        contenders_over_tcp(options, ranks, congestion)
+    return [c for c in found if not options.only or c.name in options.only or c.name == "rondel"]
+
+
+def contenders_over_tcp(options, ranks, congestion):
     build = os.path.abspath(options.build)
     peers = os.path.join(build, "bench", "peers")
     here = os.path.dirname(os.path.abspath(__file__))
@@ -82,7 +106,7 @@ def contenders_for(options, ranks, congestion):
     found.append(Contender("mpich", ["mpirun.mpich", "-np", str(ranks), os.path.join(peers, "mpi_allreduce.mpich"), *sweep],
                            {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo", "MPIR_CVAR_NOLOCAL": "1"}))
     found.append(Contender("gloo", ["/usr/bin/python3", os.path.join(here, "torch_gloo.py"), "-np", str(ranks), *sweep]))
-    return [c for c in found if not options.only or c.name in options.only or c.name == "rondel"]
+    return found
 
 
 def why_left_out(contender, ranks):
@@ -183,6 +207,8 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default="build", help="Meson's build folder, set up with -Dpeers=enabled")
     parser.add_argument("-np", type=int, nargs="+", default=[2, 4], help="numbers of ranks")
+    parser.add_argument("--fabric", choices=["tcp", "shm"], default="tcp",
+                        help="shm: shared memory of one machine, Rondel with arena and with plain buffers")
     parser.add_argument("--congestion", nargs="+", default=["default", "cubic"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="+", help="peers to run: raw raw-cubic openmpi mpich gloo")
@@ -202,7 +228,7 @@ def main():
     facts = environment_facts()
     say("# " + json.dumps(facts))
     parts = []
-    for congestion in options.congestion:
+    for congestion in options.congestion if options.fabric == "tcp" else ["default"]:
         for ranks in options.np:
             try:
                 times = compare(options, ranks, congestion)
