@@ -16,8 +16,8 @@
 namespace rondel {
 namespace {
 
-constexpr std::size_t kBlockBytes = 32 * 1024;  // stays in the first cache while it is stored to all
-constexpr std::size_t kShareAlignment = 4096;   // no two ranks write to one page
+constexpr std::size_t kBlockBytes = 8 * 1024;  // stays in the first cache while it is stored to all
+constexpr std::size_t kShareAlignment = 4096;  // no two ranks write to one page
 constexpr std::chrono::milliseconds kLeaveLimit{200};
 
 const void* moved(const void* base, std::size_t bytes) { return static_cast<const std::byte*>(base) + bytes; }

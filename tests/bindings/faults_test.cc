@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <thread>
@@ -24,14 +25,23 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// Sums large vectors until that fails; returns the failure.
-rondel_status_t sum_until_failure(rondel_comm_t comm) {
-  std::vector<float> data(1'000'000, 1.0F);
-  for (;;) {
-    const rondel_status_t status =
-        rondel_allreduce(comm, data.data(), data.data(), data.size(), RONDEL_FLOAT32, RONDEL_MAX);
-    if (status != RONDEL_OK) return status;
+/// Sums large vectors until that fails; returns the failure. `reachable`: in memory that local ranks load
+/// from and store to.
+rondel_status_t sum_until_failure(rondel_comm_t comm, bool reachable = false) {
+  constexpr std::size_t kCount = 1'000'000;
+  std::vector<float> heap(reachable ? 0 : kCount, 1.0F);
+  void* data = heap.data();
+  if (reachable && rondel_alloc(kCount * sizeof(float), &data) != RONDEL_OK) return RONDEL_INTERNAL;
+  rondel_status_t status = RONDEL_OK;
+  while (status == RONDEL_OK) status = rondel_allreduce(comm, data, data, kCount, RONDEL_FLOAT32, RONDEL_MAX);
+  if (reachable) {  // nobody stores to it any more
+    std::memset(data, 7, kCount * sizeof(float));
+    const auto* const bytes = static_cast<const unsigned char*>(data);
+    for (std::size_t i = 0; i < kCount * sizeof(float); ++i)
+      if (bytes[i] != 7) return RONDEL_INTERNAL;
+    rondel_free(data);
   }
+  return status;
 }
 
 /// The failure names `guilty`, with host and operation, and stays: the next call returns it too.
@@ -55,17 +65,19 @@ void expect_failure(RankTest& test, rondel_comm_t comm, rondel_status_t status, 
 
 TEST_CASE("a rank that is killed in the middle of an operation is named by all others within 2 s") {
   const Rank victim = GENERATE(0, 2);
-  ProcessJob job(4, {.environment = {}}, [victim](RankTest& test, const Voice& voice, rondel_comm_t comm) {
-    require_ok(test, rondel_barrier(comm), comm, "barrier");
-    voice.say("running");
-    const rondel_status_t status = sum_until_failure(comm);
-    voice.say("failed");
-    expect_status(test, status, RONDEL_PEER_LOST, "status");
-    expect_failure(test, comm, RONDEL_PEER_LOST, victim);
-    const auto begin = Deadline::Clock::now();
-    expect_status(test, rondel_finalize(comm), RONDEL_PEER_LOST, "the end says it too");
-    test.expect(seconds_since(begin) < 1, "and does not wait");
-  });
+  const bool reachable = GENERATE(false, true);
+  ProcessJob job(4, {.environment = {}},
+                 [victim, reachable](RankTest& test, const Voice& voice, rondel_comm_t comm) {
+                   require_ok(test, rondel_barrier(comm), comm, "barrier");
+                   voice.say("running");
+                   const rondel_status_t status = sum_until_failure(comm, reachable);
+                   voice.say("failed");
+                   expect_status(test, status, RONDEL_PEER_LOST, "status");
+                   expect_failure(test, comm, RONDEL_PEER_LOST, victim);
+                   const auto begin = Deadline::Clock::now();
+                   expect_status(test, rondel_finalize(comm), RONDEL_PEER_LOST, "the end says it too");
+                   test.expect(seconds_since(begin) < 1, "and does not wait");
+                 });
   for (Rank rank = 0; rank < 4; ++rank)
     REQUIRE(job.world().heard(rank, "running", Deadline::in(seconds(20))));
   job.world().signal(victim, SIGKILL);
@@ -96,11 +108,12 @@ TEST_CASE("rank 0 serves the meeting point and is killed") {
 
 TEST_CASE("a rank that is stopped is named at the operation timeout") {
   constexpr Rank kStopped = 1;
+  const bool reachable = GENERATE(false, true);
   ProcessJob job(3, {.timeout_seconds = "1", .environment = {}},
-                 [](RankTest& test, const Voice& voice, rondel_comm_t comm) {
+                 [reachable](RankTest& test, const Voice& voice, rondel_comm_t comm) {
                    require_ok(test, rondel_barrier(comm), comm, "barrier");
                    voice.say("running");
-                   const rondel_status_t status = sum_until_failure(comm);
+                   const rondel_status_t status = sum_until_failure(comm, reachable);
                    voice.say("failed");
                    expect_status(test, status, RONDEL_TIMED_OUT, "status");
                    expect_failure(test, comm, RONDEL_TIMED_OUT, kStopped);
