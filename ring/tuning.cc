@@ -13,6 +13,7 @@ namespace rondel {
 namespace {
 
 constexpr std::uint32_t kWindow = 4;
+constexpr std::uint64_t kMostSegments = 65536;  // of one operation
 constexpr std::uint64_t kShortChunkSegments =
     4;                              // a chunk of up to so many segments is cut into half as many
 constexpr Rank kOneShotRanks = 16;  // more would need too many connections
@@ -75,6 +76,8 @@ void Tuning::choose(Shape& shape, DataType type, ReduceOp op) const {
   shape.max_slices = limits_.max_slices;
   shape.window = std::min(kWindow, limits_.max_in_flight);
   shape.segment_bytes = segment_bytes_ > 0 ? segment_bytes_ : limits_.preferred_segment_bytes;
+  // The schedule of a wild count must not fill the memory before the count is found to be wrong.
+  shape.segment_bytes = std::max(shape.segment_bytes, total_bytes_of(shape) / kMostSegments / 4096 * 4096);
   const bool ordered_op = op == ReduceOp::sum || op == ReduceOp::average || op == ReduceOp::product;
   const bool order_matters = reduces(shape.kind) && is_floating(type) && ordered_op && shape.size > 2;
   shape.fold_pairwise = order_matters && !is_half(type);

@@ -133,5 +133,13 @@ TEST_CASE("segments: as asked for, else what the endpoint likes, and twice that 
   CHECK(shape.segment_bytes == 2 * Limits{}.preferred_segment_bytes);
 }
 
+TEST_CASE("segments grow with vectors that no machine holds, so that their schedules stay small") {
+  Shape shape = shape_of(Kind::all_reduce, 2, std::uint64_t{1} << 46U);
+  Tuning(Cost{}, Limits{}, Algorithm::ring, 0).choose(shape, DataType::float32, ReduceOp::sum);
+  const std::uint64_t segments = (std::uint64_t{1} << 46U) / shape.segment_bytes;
+  CHECK(segments <= 65536);
+  CHECK(segments >= 16384);
+}
+
 }  // namespace
 }  // namespace rondel
