@@ -202,8 +202,8 @@ Result<Direct::State> Direct::start_work() {
   }
   board_->working.store(1, std::memory_order_seq_cst);  // pairs with close()
   const bool whole = work();
-  board_->working.store(0, std::memory_order_release);     // pairs with close()
-  if (!whole) return State::waiting;                       // for the verdict on the rank that gave up
+  board_->working.store(0, std::memory_order_release);  // pairs with close()
+  if (!whole) return lost(first_closed());
   board_->done.store(number_, std::memory_order_release);  // pairs with stands_ready()
   memory_.published();
   phase_ = Phase::finishing;
