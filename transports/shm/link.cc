@@ -289,6 +289,10 @@ void Link::pull_foreign(const PlaceEntry& place) {
   else
     sink.arrived_in_place(into.size());
   place_offset_ += into.size();
+  // A dead process's number may be another's: what was read counts only if the peer was there all along.
+  if (!sink.complete()) return;
+  read_notes();
+  if (gone_) stop(Code::peer_lost, why_gone_);
 }
 
 // The kernel may forbid later what it allowed at first, and some memory can not be read from outside at all.
