@@ -17,8 +17,10 @@
 namespace rondel::shm {
 namespace {
 
-// Up to here a copy through the lane costs less than waiting until the receiver has read.
+// Up to here a copy through the lane costs less than waiting until the receiver has read: in mapped memory,
+// and with the kernel's help.
 constexpr std::size_t kLaneWorkBytes = 8 * 1024;
+constexpr std::size_t kLaneForeignBytes = 64 * 1024;
 // One piece of a pull: little enough that other links get their turn.
 constexpr std::size_t kMappedPieceBytes = std::size_t{1} << 20;
 // How long a peer that is in the middle of reading is waited for when the link is given up.
@@ -70,13 +72,14 @@ bool Link::find_places(Outgoing& out) {
   // A wrong answer only costs time.
   const bool pulls = theirs().can_pull.load(std::memory_order_relaxed) != 0;
   const bool maps = theirs().can_not_map.load(std::memory_order_relaxed) == 0;
+  const bool may_pull = pulls && out.header.bytes > kLaneForeignBytes;
   out.places.clear();
   for (const Slice& slice : out.slices) {
     if (slice.bytes == 0) continue;
     const auto place = SharedMemory::find(slice.data(), slice.bytes);
     if (place && maps && announced_.announce(socket(), *place))
       out.places.push_back({place->id, place->offset, slice.bytes});
-    else if (pulls)
+    else if (may_pull)
       out.places.push_back({0, reinterpret_cast<std::uintptr_t>(slice.data()), slice.bytes});
     else
       return false;
