@@ -20,7 +20,7 @@ constexpr std::size_t kStageBytes = 256 * 1024;
 constexpr std::size_t kPreferredSegmentBytes = 512 * 1024;
 constexpr std::size_t kMaxSlices = 60;
 // The clock is read, and the processor given away where ranks share it, once in so many empty turns.
-constexpr int kTurnsPerClockLook = 64;
+constexpr int kTurnsPerClockLook = 16;
 // A caller that never waits still learns of a peer's death.
 constexpr int kCallsPerNoteLook = 256;
 constexpr std::chrono::milliseconds kLongestDialPause{20};
