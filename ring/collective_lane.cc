@@ -45,7 +45,7 @@ Result<bool> CollectiveLane::advance_current() {
   for (;;) {
     const bool agreeing = phase_ == Phase::agreeing;
     if (phase_ == Phase::direct) {
-      const auto done = advance_direct();
+      auto done = advance_direct();
       if (!done.ok() || *done || phase_ == Phase::direct) return done;
     }
     RONDEL_TRY(collective_.advance());

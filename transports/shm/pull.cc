@@ -18,6 +18,7 @@ void allow_pulling() {
 Status pull(pid_t pid, std::uint64_t address, std::span<std::byte> into) {
   while (!into.empty()) {
     const iovec here{into.data(), into.size()};
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of another process
     const iovec there{reinterpret_cast<void*>(address), into.size()};
     const ssize_t got = ::process_vm_readv(pid, &here, 1, &there, 1, 0);
     if (got <= 0) {
