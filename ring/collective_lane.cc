@@ -43,13 +43,12 @@ Status CollectiveLane::advance() {
 
 Result<bool> CollectiveLane::advance_current() {
   for (;;) {
-    const bool agreeing = phase_ == Phase::agreeing;
     if (phase_ == Phase::direct) {
       auto done = advance_direct();
       if (!done.ok() || *done || phase_ == Phase::direct) return done;
     }
     RONDEL_TRY(collective_.advance());
-    if (!collective_.done() || !agreeing) return collective_.done();
+    if (!collective_.done() || phase_ != Phase::agreeing) return collective_.done();
     RONDEL_TRY(end_agreement());
   }
 }
