@@ -12,10 +12,10 @@ using rondel::DataType;
 using rondel::MemorySpan;
 using rondel::ReduceOp;
 using rondel::Registration;
+using rondel::Sink;
 using rondel::Slice;
 using rondel::Verb;
 using rondel::Work;
-using rondel::Sink;
 
 namespace {
 

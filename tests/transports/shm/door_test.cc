@@ -101,23 +101,25 @@ TEST_CASE("no descriptor left: whoever lacks it says so at once, with the limit"
   const int spare = GENERATE(0, 1, 2);
   const Rank poor = GENERATE(0, 1);
   CAPTURE(spare, poor);
-  rondel::test::ProcessWorld world(1, [spare, poor](rondel::test::RankTest& test, const rondel::test::Voice&) {
-    const auto zero = open_rank(0), one = open_rank(1);
-    const std::vector<Bytes> addresses{zero->address(), one->address()};
-    const Rank first = 0, second = 1;
-    if (poor == 1) test.require_ok(zero->connect(addresses, {&second, 1}, Deadline::in(seconds(5))), "dial");
-    const UniqueFd next(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    const auto limit = static_cast<rlim_t>(next.get() + spare);
-    const rlimit few{limit, limit};
-    ::setrlimit(RLIMIT_NOFILE, &few);
-    const auto begun = Deadline::Clock::now();
-    const Status status = poor == 0 ? zero->connect(addresses, {&second, 1}, Deadline::in(seconds(5)))
-                                    : one->connect(addresses, {&first, 1}, Deadline::in(seconds(5)));
-    test.expect(Deadline::Clock::now() - begun < seconds(2), "at once");
-    if (status.ok()) return;  // there were enough
-    test.expect(status.code() == Code::out_of_resources, status.text());
-    test.expect(status.text().find("ulimit -n") != std::string::npos, status.text());
-  });
+  rondel::test::ProcessWorld world(
+      1, [spare, poor](rondel::test::RankTest& test, const rondel::test::Voice&) {
+        const auto zero = open_rank(0), one = open_rank(1);
+        const std::vector<Bytes> addresses{zero->address(), one->address()};
+        const Rank first = 0, second = 1;
+        if (poor == 1)
+          test.require_ok(zero->connect(addresses, {&second, 1}, Deadline::in(seconds(5))), "dial");
+        const UniqueFd next(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+        const auto limit = static_cast<rlim_t>(next.get() + spare);
+        const rlimit few{limit, limit};
+        ::setrlimit(RLIMIT_NOFILE, &few);
+        const auto begun = Deadline::Clock::now();
+        const Status status = poor == 0 ? zero->connect(addresses, {&second, 1}, Deadline::in(seconds(5)))
+                                        : one->connect(addresses, {&first, 1}, Deadline::in(seconds(5)));
+        test.expect(Deadline::Clock::now() - begun < seconds(2), "at once");
+        if (status.ok()) return;  // there were enough
+        test.expect(status.code() == Code::out_of_resources, status.text());
+        test.expect(status.text().find("ulimit -n") != std::string::npos, status.text());
+      });
   const auto ending = world.wait(0, Deadline::in(seconds(20)));
   INFO(ending.words);
   CHECK(ending.exit_code == 0);
