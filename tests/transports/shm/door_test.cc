@@ -128,6 +128,7 @@ TEST_CASE("no descriptor left: whoever lacks it says so at once, with the limit"
 TEST_CASE("nothing of a job has a name in the file system") {
   const auto names = [] {
     std::vector<std::string> found;
+    if (!std::filesystem::exists("/dev/shm")) return found;
     for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) found.push_back(entry.path());
     return found;
   };
