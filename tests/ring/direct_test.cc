@@ -93,9 +93,12 @@ TEST_CASE("a large sum of memory that all can reach moves each byte once") {
 
 TEST_CASE("a rank that calls something else by messages is a mismatch for those who wait for it") {
   RingWorld world(3);
-  CHECK(world.run([](RankTest& test, Communicator& communicator) {
+  Meeting meeting(3);
+  CHECK(world.run([&meeting](RankTest& test, Communicator& communicator) {
     Reachable memory(10);
     test.require_ok(communicator.run(sum_of(memory.floats())), "opens the boards");
+    // One that is still in the first would be told of the second's failure there.
+    test.require(meeting.arrive_and_wait(Deadline::in(seconds(20))), "all have done it");
     CollectiveRequest request = sum_of(memory.floats());
     if (test.rank() == 1) request.kind = CollectiveKind::reduce;
     const auto begun = Deadline::Clock::now();
