@@ -205,11 +205,11 @@ Result<Bytes> Handshake::take_hello(std::span<const std::byte> body) {
 namespace {
 constexpr const char* kOtherSecret = "the job secrets differ";
 constexpr const char* kSecretHint = "start every rank of the job with the same secret";
+}  // namespace
 
-bool equal(std::span<const std::byte> a, std::span<const std::byte> b) {
+bool equal_secretly(std::span<const std::byte> a, std::span<const std::byte> b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
-}  // namespace
 
 Result<Bytes> Handshake::take_challenge(std::span<const std::byte> body) {
   wire::Reader reader(body);
@@ -220,7 +220,7 @@ Result<Bytes> Handshake::take_challenge(std::span<const std::byte> body) {
   transcript_.resize(transcript_.size() - kMacBytes);
   const auto wanted = mac("responder");
   if (!wanted.ok()) return refuse(wanted.code(), wanted.status().failure().cause, "");
-  if (!equal(*wanted, proof)) return refuse(Code::refused, kOtherSecret, kOtherSecret, kSecretHint);
+  if (!equal_secretly(*wanted, proof)) return refuse(Code::refused, kOtherSecret, kOtherSecret, kSecretHint);
   peer_proved_ = true;
   append(transcript_, proof);
   peer_payload_.assign(payload.begin(), payload.end());
@@ -233,7 +233,7 @@ Result<Bytes> Handshake::take_challenge(std::span<const std::byte> body) {
 Result<Bytes> Handshake::take_proof(std::span<const std::byte> body) {
   const auto wanted = mac("initiator");
   if (!wanted.ok()) return refuse(wanted.code(), wanted.status().failure().cause, "");
-  if (!equal(*wanted, body)) return refuse(Code::refused, kOtherSecret, kOtherSecret, kSecretHint);
+  if (!equal_secretly(*wanted, body)) return refuse(Code::refused, kOtherSecret, kOtherSecret, kSecretHint);
   peer_proved_ = true;
   const Status judged = judge_ ? judge_(peer_payload_) : Status();
   if (!judged.ok())

@@ -55,6 +55,9 @@ class Secret {
   std::array<std::byte, kBytes> bytes_{};
 };
 
+/// Compares secrets: in the same time wherever they differ.
+bool equal_secretly(std::span<const std::byte> a, std::span<const std::byte> b);
+
 class Handshake {
  public:
   /// Looks at the peer's payload once its proof was right, and accepts (ok) or refuses (the text goes to the

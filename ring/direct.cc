@@ -259,13 +259,30 @@ const std::byte* Direct::payload_of(Rank rank) const {
 
 void Direct::work_on_boards() {
   const CollectiveRequest& request = operation_->request;
+  for (Rank rank = 0; rank < size_; ++rank) inputs_[static_cast<std::size_t>(rank)] = payload_of(rank);
+  if (request.kind != CollectiveKind::all_reduce) return assemble();
+  if (request.count > 0) fold_many(request.type, request.op, request.output, inputs_, request.count);
+}
+
+// False when a rank gave up meanwhile: its memory may have been anything.
+bool Direct::work() {
+  if (peer_closed()) return false;
+  if (operation_->request.kind == CollectiveKind::all_reduce) {
+    all_reduce();
+  } else {
+    assemble();
+    memory_.count(bytes_assembled(), 0);
+  }
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return !peer_closed();
+}
+
+// This rank's output from everybody's input, where nobody else stores to it.
+void Direct::assemble() {
+  const CollectiveRequest& request = operation_->request;
   auto* const output = static_cast<std::byte*>(request.output);
   const std::size_t element = size_of(request.type);
-  for (Rank rank = 0; rank < size_; ++rank) inputs_[static_cast<std::size_t>(rank)] = payload_of(rank);
   switch (request.kind) {
-    case CollectiveKind::all_reduce:
-      if (request.count > 0) fold_many(request.type, request.op, output, inputs_, request.count);
-      return;
     case CollectiveKind::reduce_scatter:
       for (const void*& input : inputs_) input = moved(input, part_offset(request, rank_));
       if (part_elements(request, rank_) > 0)
@@ -277,48 +294,22 @@ void Direct::work_on_boards() {
              part_elements(request, rank) * element);
       return;
     case CollectiveKind::broadcast:
-      if (rank_ != request.root)
-        copy(output, inputs_[static_cast<std::size_t>(request.root)], request.count * element);
-      else
-        copy(output, request.input, request.count * element);
-      return;
+      return copy(output, inputs_[static_cast<std::size_t>(request.root)], request.count * element);
     default:
       return;
   }
 }
 
-// False when a rank gave up meanwhile: its memory may have been anything.
-bool Direct::work() {
-  if (peer_closed()) return false;
+/// Of other ranks' bytes.
+std::size_t Direct::bytes_assembled() const {
   const CollectiveRequest& request = operation_->request;
-  auto* const output = static_cast<std::byte*>(request.output);
-  const std::size_t element = size_of(request.type);
-  switch (request.kind) {
-    case CollectiveKind::all_reduce:
-      all_reduce();
-      break;
-    case CollectiveKind::reduce_scatter:
-      for (const void*& input : inputs_) input = moved(input, part_offset(request, rank_));
-      if (part_elements(request, rank_) > 0)
-        fold_many(request.type, request.op, output, inputs_, part_elements(request, rank_));
-      memory_.count(part_elements(request, rank_) * element * static_cast<std::size_t>(size_ - 1), 0);
-      break;
-    case CollectiveKind::all_gather:
-      for (Rank rank = 0; rank < size_; ++rank) {
-        const std::size_t bytes = part_elements(request, rank) * element;
-        copy(output + part_offset(request, rank), inputs_[static_cast<std::size_t>(rank)], bytes);
-        if (rank != rank_) memory_.count(bytes, 0);
-      }
-      break;
-    case CollectiveKind::broadcast:
-      copy(output, inputs_[static_cast<std::size_t>(request.root)], request.count * element);
-      if (rank_ != request.root) memory_.count(request.count * element, 0);
-      break;
-    default:
-      break;
-  }
-  std::atomic_thread_fence(std::memory_order_acquire);
-  return !peer_closed();
+  const std::size_t own = part_elements(request, rank_);
+  std::size_t elements = 0;
+  if (request.kind == CollectiveKind::reduce_scatter) elements = own * static_cast<std::size_t>(size_ - 1);
+  if (request.kind == CollectiveKind::all_gather)
+    elements = part_offset(request, size_) / size_of(request.type) - own;
+  if (request.kind == CollectiveKind::broadcast && rank_ != request.root) elements = request.count;
+  return elements * size_of(request.type);
 }
 
 // This rank's share, block by block: folded once, stored to all while it is in the cache.

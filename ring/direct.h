@@ -64,6 +64,8 @@ class Direct final : public Awaited {
   Result<bool> reach_all();
   bool work();
   void work_on_boards();
+  void assemble();
+  std::size_t bytes_assembled() const;
   void all_reduce();
   bool peer_closed() const;
 

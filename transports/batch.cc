@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace rondel {
 
 namespace {
@@ -59,6 +61,20 @@ Status validate(std::span<const Work> batch, const Capabilities& capabilities) {
     if (!status.ok()) return std::move(status).with(fmt::format("work {} of {}", i + 1, batch.size()));
   }
   return {};
+}
+
+Status check_room(std::span<const Work> batch, const Work& work, std::optional<std::size_t> room,
+                  std::uint32_t max_in_flight) {
+  if (!room)
+    return Status(Code::invalid_argument,
+                  fmt::format("a work names rank {}, which is not connected", work.peer));
+  if (*room >= batch.size()) return {};
+  const auto before = batch.first(static_cast<std::size_t>(&work - batch.data()));
+  const auto same = std::count_if(before.begin(), before.end(), [&work](const Work& other) {
+    return other.peer == work.peer && (other.verb == Verb::send) == (work.verb == Verb::send);
+  });
+  if (static_cast<std::size_t>(same) < *room) return {};
+  return Status(Code::invalid_argument, fmt::format("more than {} works are in flight", max_in_flight));
 }
 
 }  // namespace rondel

@@ -4,6 +4,9 @@
 // checked by the backend.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 
 #include "lib/status.h"
@@ -17,5 +20,10 @@ namespace rondel {
 /// made of whole elements, an operator that its type does not have, an `other` of another length, no
 /// completion.
 Status validate(std::span<const Work> batch, const Capabilities& capabilities);
+
+/// Whether `work`, one of `batch`, has room behind those of its batch that come before. `room`: how many more
+/// works of its peer and direction the backend takes; none where that peer is not connected.
+Status check_room(std::span<const Work> batch, const Work& work, std::optional<std::size_t> room,
+                  std::uint32_t max_in_flight);
 
 }  // namespace rondel

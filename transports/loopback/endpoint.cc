@@ -11,6 +11,7 @@
 
 #include "lib/wire.h"
 #include "transports/batch.h"
+#include "transports/blame.h"
 #include "transports/slices.h"
 
 namespace rondel::loopback {
@@ -251,13 +252,7 @@ Status LoopbackEndpoint::lost(Rank peer, Code closed_with) const {
 }
 
 Failure LoopbackEndpoint::describe(Rank peer, std::string cause) const {
-  Failure failure;
-  failure.cause = std::move(cause);
-  failure.rank = options_.rank;
-  failure.peer = peer;
-  if (peer >= 0 && static_cast<std::size_t>(peer) < options_.hosts.size())
-    failure.host = options_.hosts[static_cast<std::size_t>(peer)];
-  return failure;
+  return failure_about(options_, peer, std::move(cause));
 }
 
 // Behind this line no peer starts to read our memory, and none is reading it: the wait is for one copy to

@@ -37,14 +37,6 @@ PrivateFd make_socket() {
   return PrivateFd(UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)));
 }
 
-// In the same time whatever differs.
-bool equal(std::span<const std::byte> a, std::span<const std::byte> b) {
-  if (a.size() != b.size()) return false;
-  std::byte difference{0};
-  for (std::size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
-  return difference == std::byte{0};
-}
-
 ucred peer_of(int socket) {
   ucred peer{};
   socklen_t length = sizeof peer;
@@ -174,7 +166,7 @@ Status Door::hear_callers() {
 
 Status Door::seat(Caller& caller, ReceivedNote hello) {
   const Note& note = hello.note;
-  if (note.kind != NoteKind::hello || !equal(note.token, address_.token))
+  if (note.kind != NoteKind::hello || !equal_secretly(note.token, address_.token))
     return Status(Code::refused, "it does not know this endpoint's token");
   if (note.rank < 0 || note.rank >= options_.rank)
     return Status(Code::refused, fmt::format("rank {} can not dial this rank", note.rank));

@@ -40,7 +40,6 @@ class Door {
  public:
   struct Options {
     Rank rank = 0;
-    Rank size = 1;
     bool pull = true;  ///< let peers read this process's memory, and read theirs
     std::chrono::milliseconds greeting_limit{5'000};  ///< a stranger's time
   };

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "transports/batch.h"
+#include "transports/blame.h"
 
 namespace rondel::shm {
 namespace {
@@ -46,7 +47,7 @@ ShmEndpoint::ShmEndpoint(std::unique_ptr<Door> door, const EndpointOptions& opti
 
 Result<std::unique_ptr<Endpoint>> ShmEndpoint::open(const EndpointOptions& options,
                                                     const EndpointPolicy& policy) {
-  auto door = Door::open({.rank = options.rank, .size = options.size, .pull = policy.pull});
+  auto door = Door::open({.rank = options.rank, .pull = policy.pull});
   RONDEL_TRY(door);
   auto readiness = Readiness::create();
   RONDEL_TRY(readiness);
@@ -60,12 +61,6 @@ Result<std::unique_ptr<Endpoint>> ShmEndpoint::open(const EndpointOptions& optio
 }
 
 ShmEndpoint::~ShmEndpoint() { abort(Code::aborted); }
-
-std::string ShmEndpoint::name_of(Rank peer) const {
-  const auto index = static_cast<std::size_t>(peer);
-  if (index < options_.hosts.size()) return fmt::format("rank {} (host {})", peer, options_.hosts[index]);
-  return fmt::format("rank {}", peer);
-}
 
 // ---- connecting
 
@@ -108,7 +103,7 @@ void ShmEndpoint::take_in(Door::Guest guest, std::vector<Rank>& missing) {
 Status ShmEndpoint::no_connection(Rank peer, const Status& why) const {
   Failure failure = why.failure();
   failure.peer = peer;
-  failure.cause = fmt::format("no connection to {}: {}", name_of(peer), failure.cause);
+  failure.cause = fmt::format("no connection to {}: {}", name_of(options_, peer), failure.cause);
   if (failure.hint.empty()) failure.hint = "see that the rank runs";
   return Status(why.code(), std::move(failure));
 }
@@ -121,25 +116,16 @@ Result<std::unique_ptr<Registration>> ShmEndpoint::register_memory(MemorySpan me
 
 // ---- posting
 
-// Whether `work` has a link, and room on it behind the works of its batch that come before.
-Status ShmEndpoint::check_room(std::span<const Work> batch, const Work& work) const {
-  if (work.peer < 0 || work.peer >= options_.size || link_to(work.peer) == nullptr)
-    return Status(Code::invalid_argument,
-                  fmt::format("a work names rank {}, which is not connected", work.peer));
-  const std::size_t room = link_to(work.peer)->room_for(work.verb);
-  if (room >= batch.size()) return {};
-  const auto before = batch.first(static_cast<std::size_t>(&work - batch.data()));
-  const auto same = std::count_if(before.begin(), before.end(), [&work](const Work& other) {
-    return other.peer == work.peer && (other.verb == Verb::send) == (work.verb == Verb::send);
-  });
-  if (static_cast<std::size_t>(same) < room) return {};
-  return Status(Code::invalid_argument, fmt::format("more than {} works are in flight", kMaxInFlight));
+std::optional<std::size_t> ShmEndpoint::room_for(const Work& work) const {
+  const auto index = static_cast<std::size_t>(work.peer);
+  if (work.peer < 0 || index >= by_rank_.size() || by_rank_[index] == nullptr) return std::nullopt;
+  return by_rank_[index]->room_for(work.verb);
 }
 
 Status ShmEndpoint::post(std::span<const Work> batch, StreamRef /*stream*/) {
   if (!failure_.ok()) return failure_;
   RONDEL_TRY(validate(batch, capabilities_));
-  for (const Work& work : batch) RONDEL_TRY(check_room(batch, work));
+  for (const Work& work : batch) RONDEL_TRY(check_room(batch, work, room_for(work), kMaxInFlight));
   for (const Work& work : batch) {
     Link* link = link_to(work.peer);
     if (!link->busy()) active_.push_back(link);
@@ -263,7 +249,7 @@ Status ShmEndpoint::open_board() {
   for (const auto& link : by_rank_)
     if (link != nullptr && !link->show_board(board_->fd()))
       return Status(Code::unavailable,
-                    fmt::format("can not hand {} this rank's board", name_of(link->peer())));
+                    fmt::format("can not hand {} this rank's board", name_of(options_, link->peer())));
   return {};
 }
 
@@ -327,15 +313,11 @@ void ShmEndpoint::poison_by(const Link& link) {
   if (!failure_.ok()) return;
   const LinkFault& fault = link.fault();
   if (fault.code == Code::mismatch) mismatch_ = link.mismatch();
-  Failure failure;
   const char* what = fault.code == Code::peer_lost ? "lost the connection to" : "can not go on with";
-  failure.cause = fmt::format("{} {}: {}", what, name_of(link.peer()), fault.text);
-  failure.hint = fault.hint;
-  failure.peer = link.peer();
-  failure.rank = options_.rank;
-  const auto index = static_cast<std::size_t>(link.peer());
-  if (index < options_.hosts.size()) failure.host = options_.hosts[index];
-  failure_ = Status(fault.code, std::move(failure));
+  failure_ = Status(
+      fault.code,
+      failure_about(options_, link.peer(),
+                    fmt::format("{} {}: {}", what, name_of(options_, link.peer()), fault.text), fault.hint));
   abort(fault.code);
 }
 

@@ -54,10 +54,9 @@ class ShmEndpoint final : public Endpoint, private LoadStore {
               Readiness readiness, UniqueFd bell);
 
   Link* link_to(Rank peer) const { return by_rank_[static_cast<std::size_t>(peer)].get(); }
-  std::string name_of(Rank peer) const;
   void take_in(Door::Guest guest, std::vector<Rank>& missing);
   Status no_connection(Rank peer, const Status& why) const;
-  Status check_room(std::span<const Work> batch, const Work& work) const;
+  std::optional<std::size_t> room_for(const Work& work) const;
   Turn turn_of_links();
   void settle();
   void watch_links();

@@ -11,6 +11,7 @@
 
 #include "lib/host_identity.h"
 #include "transports/batch.h"
+#include "transports/blame.h"
 
 namespace rondel::tcp {
 namespace {
@@ -71,12 +72,6 @@ TcpEndpoint::~TcpEndpoint() {
 
 Bytes TcpEndpoint::address() const { return encode(Reach{host_.kernel, host_.name, listener_->sockets()}); }
 
-std::string TcpEndpoint::name_of(Rank peer) const {
-  const auto index = static_cast<std::size_t>(peer);
-  if (index < options_.hosts.size()) return fmt::format("rank {} (host {})", peer, options_.hosts[index]);
-  return fmt::format("rank {}", peer);
-}
-
 // The smaller rank dials, the larger one waits to be reached; so no pair of ranks connects twice.
 Status TcpEndpoint::connect(std::span<const Bytes> by_rank, std::span<const Rank> neighbours,
                             Deadline deadline) {
@@ -93,7 +88,7 @@ Status TcpEndpoint::connect(std::span<const Bytes> by_rank, std::span<const Rank
 
 Status TcpEndpoint::dial(const Bytes& address, Rank peer, Deadline deadline) {
   auto reach = decode_reach(address);
-  if (!reach.ok()) return std::move(reach).status().with(name_of(peer));
+  if (!reach.ok()) return std::move(reach).status().with(name_of(options_, peer));
   DialOrder order;
   order.hello = {{options_.context, options_.channel, peer}, options_.rank, options_.size};
   order.candidates = candidates(*reach, host_.kernel, interfaces_);
@@ -114,7 +109,7 @@ Status TcpEndpoint::await_links(std::span<const Rank> neighbours, Deadline deadl
       const Status& why = dial_outcome_[static_cast<std::size_t>(*missing)];
       Failure failure;
       failure.peer = *missing;
-      failure.cause = fmt::format("no connection to {}: {}", name_of(*missing),
+      failure.cause = fmt::format("no connection to {}: {}", name_of(options_, *missing),
                                   !why.ok()                  ? why.failure().cause
                                   : options_.rank < *missing ? "it did not answer in time"
                                                              : "it did not connect to this rank in time");
@@ -140,7 +135,7 @@ Status TcpEndpoint::take_arrivals(std::span<const Rank> awaited) {
       if (std::find(awaited.begin(), awaited.end(), arrival.peer) == awaited.end()) continue;
       Failure failure = arrival.status.failure();
       failure.peer = arrival.peer;
-      failure.cause = fmt::format("no connection to {}: {}", name_of(arrival.peer), failure.cause);
+      failure.cause = fmt::format("no connection to {}: {}", name_of(options_, arrival.peer), failure.cause);
       return Status(arrival.status.code(), std::move(failure));
     }
     if (by_rank_[index] == nullptr)
@@ -155,26 +150,16 @@ Result<std::unique_ptr<Registration>> TcpEndpoint::register_memory(MemorySpan me
   return std::make_unique<Registration>(memory);
 }
 
-// Whether `work` has a link, and room on it behind the works of its batch that come before.
-Status TcpEndpoint::check_room(std::span<const Work> batch, const Work& work) const {
+std::optional<std::size_t> TcpEndpoint::room_for(const Work& work) const {
   const auto index = static_cast<std::size_t>(work.peer);
-  if (work.peer < 0 || index >= by_rank_.size() || by_rank_[index] == nullptr)
-    return Status(Code::invalid_argument,
-                  fmt::format("a work names rank {}, which is not connected", work.peer));
-  const std::size_t room = by_rank_[index]->room_for(work.verb);
-  if (room >= batch.size()) return {};
-  const auto before = batch.first(static_cast<std::size_t>(&work - batch.data()));
-  const auto same = std::count_if(before.begin(), before.end(), [&work](const Work& other) {
-    return other.peer == work.peer && (other.verb == Verb::send) == (work.verb == Verb::send);
-  });
-  if (static_cast<std::size_t>(same) < room) return {};
-  return Status(Code::invalid_argument, fmt::format("more than {} works are in flight", kMaxInFlight));
+  if (work.peer < 0 || index >= by_rank_.size() || by_rank_[index] == nullptr) return std::nullopt;
+  return by_rank_[index]->room_for(work.verb);
 }
 
 Status TcpEndpoint::post(std::span<const Work> batch, StreamRef /*stream*/) {
   if (!failure_.ok()) return failure_;
   RONDEL_TRY(validate(batch, capabilities_));
-  for (const Work& work : batch) RONDEL_TRY(check_room(batch, work));
+  for (const Work& work : batch) RONDEL_TRY(check_room(batch, work, room_for(work), kMaxInFlight));
   for (const Work& work : batch) {
     Link* link = by_rank_[static_cast<std::size_t>(work.peer)].get();
     if (!link->wants_to_send() && !link->wants_to_receive()) active_.push_back(link);
@@ -269,7 +254,7 @@ void TcpEndpoint::look_for_silence() {
     const auto silent = link == nullptr ? std::chrono::milliseconds(0) : unanswered_for(link->socket());
     if (silent < policy_.silence || silent == std::chrono::milliseconds(0)) continue;
     return poison(Code::peer_lost, link->peer(),
-                  fmt::format("{} has not answered for {:.1f} s", name_of(link->peer()),
+                  fmt::format("{} has not answered for {:.1f} s", name_of(options_, link->peer()),
                               static_cast<double>(silent.count()) / 1000.0),
                   "its host or the network to it is down");
   }
@@ -281,19 +266,12 @@ void TcpEndpoint::poison_by(const Link& link) {
   const std::string why =
       fault.error_number != 0 ? std::system_category().message(fault.error_number) : fault.text;
   const char* what = fault.code == Code::peer_lost ? "lost the connection to" : "can not go on with";
-  poison(fault.code, link.peer(), fmt::format("{} {}: {}", what, name_of(link.peer()), why));
+  poison(fault.code, link.peer(), fmt::format("{} {}: {}", what, name_of(options_, link.peer()), why));
 }
 
 void TcpEndpoint::poison(Code code, Rank peer, std::string cause, std::string hint) {
   if (!failure_.ok()) return;
-  Failure failure;
-  failure.cause = std::move(cause);
-  failure.hint = std::move(hint);
-  failure.peer = peer;
-  failure.rank = options_.rank;
-  if (peer >= 0 && static_cast<std::size_t>(peer) < options_.hosts.size())
-    failure.host = options_.hosts[static_cast<std::size_t>(peer)];
-  failure_ = Status(code, std::move(failure));
+  failure_ = Status(code, failure_about(options_, peer, std::move(cause), std::move(hint)));
   abort(code);
 }
 

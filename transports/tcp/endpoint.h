@@ -52,8 +52,7 @@ class TcpEndpoint final : public Endpoint {
               EndpointOptions options, const EndpointPolicy& policy, Readiness readiness);
 
   EndpointKey key() const { return {options_.context, options_.channel, options_.rank}; }
-  std::string name_of(Rank peer) const;
-  Status check_room(std::span<const Work> batch, const Work& work) const;
+  std::optional<std::size_t> room_for(const Work& work) const;
   Status dial(const Bytes& address, Rank peer, Deadline deadline);
   Status await_links(std::span<const Rank> neighbours, Deadline deadline);
   Status take_arrivals(std::span<const Rank> awaited);
