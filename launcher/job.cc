@@ -271,8 +271,11 @@ void Job::clean(Clock::time_point now) {
 
 Clock::time_point Job::next_look(Clock::time_point now) const {
   if (stage_ == Stage::cleaning || sent_ == SIGKILL) return now + kSweepPause;
-  if (stage_ == Stage::draining)
-    return now + (relay_.streams_open() ? 5 * kSweepPause : Milliseconds(60'000));
+  if (stage_ == Stage::draining) {
+    if (relay_.streams_open()) return now + 5 * kSweepPause;
+    // What was pending when we looked may have left since, and then nothing would wake us.
+    return relay_.pending() ? now + Milliseconds(60'000) : now;
+  }
   auto next = now + std::chrono::hours(1);
   if (!arrivals_.over()) next = std::min(next, now + kArrivalPause);
   if (const auto kill_at = supervisor_.kill_at()) next = std::min(next, sent_ == 0 ? now : *kill_at);

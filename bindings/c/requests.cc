@@ -76,11 +76,12 @@ Status wait_on(rondel_comm& comm, rondel_request_t* request, double seconds) {
 template <class Body>
 rondel_status_t finish(rondel_request_t* request, int* done, Body&& body) noexcept {
   if (done != nullptr) *done = 1;
-  if (request != nullptr && *request == nullptr) return RONDEL_OK;
-  const Status checked = without_exceptions([request]() -> Status {
-    if (request == nullptr) return wrong("request is NULL", "pass the address of a rondel_request_t");
-    return check_request(*request);
-  });
+  if (request == nullptr) {
+    return answer(
+        []() -> Status { return wrong("request is NULL", "pass the address of a rondel_request_t"); });
+  }
+  if (*request == nullptr) return RONDEL_OK;
+  const Status checked = without_exceptions([request] { return check_request(*request); });
   if (!checked.ok()) return conclude(checked);
   if ((*request)->comm == nullptr) {
     close_request(request);

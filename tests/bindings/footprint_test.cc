@@ -11,6 +11,7 @@
 
 #include "tests/bindings/job_world.h"
 #include "tests/support/clocks.h"
+#include "tests/support/sanitizers.h"
 
 namespace rondel::test {
 namespace {
@@ -29,8 +30,7 @@ double process_cpu_seconds() {
 
 }  // namespace
 
-#if !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)  // whose own memory and time are counted in
+#if !UNDER_ADDRESS_SANITIZER && !UNDER_THREAD_SANITIZER  // whose own memory and time are counted in
 
 TEST_CASE("messages of 64 MiB take less than 16 MiB of a rank beside its buffers") {
   ProcessJob job(2, {.environment = {}}, [](RankTest& test, const Voice&, rondel_comm_t comm) {

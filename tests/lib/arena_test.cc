@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "lib/unique_fd.h"
+#include "tests/support/sanitizers.h"
 
 namespace {
 
@@ -139,7 +140,7 @@ TEST_CASE("arena: nobody can change the size of the memory under others") {
   CHECK((::fcntl(place->fd, F_GETFD) & FD_CLOEXEC) != 0);
 }
 
-#ifndef __SANITIZE_THREAD__  // its shadow memory faults for every page that is touched
+#if !UNDER_THREAD_SANITIZER  // its shadow memory faults for every page that is touched
 TEST_CASE("arena: every page is present before the first touch") {
   const auto arena = make_arena(3 * kMebibyte);
   const MemorySpan buffer = allocated(*arena, 3 * kMebibyte);
@@ -260,7 +261,7 @@ TEST_CASE("arena: leaves no descriptor and no mapping behind") {
 TEST_CASE("arena: a limit that is met is named, and nothing is killed") {
   CHECK(refused_under_limit(RLIMIT_FSIZE, kMebibyte, 64 * kMebibyte, "ulimit -f") == 0);
   CHECK(refused_under_limit(RLIMIT_NOFILE, 3, kMebibyte, "ulimit -n") == 0);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadow exceeds any such limit
+#if !UNDER_ADDRESS_SANITIZER && !UNDER_THREAD_SANITIZER  // their shadow exceeds any such limit
   CHECK(refused_under_limit(RLIMIT_AS, 256 * kMebibyte, 512 * kMebibyte, "ulimit -v") == 0);
 #endif
 }

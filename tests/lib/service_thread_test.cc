@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The library's threads survive memory that runs out, and say which limit keeps them from starting.
 #include "lib/service_thread.h"
+#include "tests/support/sanitizers.h"
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -21,7 +22,7 @@ TEST_CASE("a service goes on after memory ran out in it") {
   CHECK(calls == 3);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadow exceeds any such limit
+#if !UNDER_ADDRESS_SANITIZER && !UNDER_THREAD_SANITIZER  // their shadow exceeds any such limit
 
 TEST_CASE("a service that can not start names what it is for and the limits") {
   const pid_t child = ::fork();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/process_world.h"
+#include "tests/support/sanitizers.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -42,7 +43,7 @@ std::ptrdiff_t thread_count() {
 // A lock that another thread holds at the fork stays held in the child for good. A joined thread is listed
 // until the kernel has put it away.
 void require_one_thread() {
-#ifndef __SANITIZE_THREAD__  // which has a thread of its own, and says itself when there are others
+#if !UNDER_THREAD_SANITIZER  // which has a thread of its own, and says itself when there are others
   const auto deadline = Deadline::in(std::chrono::seconds(2));
   while (thread_count() > 1) {
     if (deadline.passed())

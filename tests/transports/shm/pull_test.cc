@@ -17,6 +17,7 @@
 
 #include "lib/arena.h"
 #include "tests/support/process_world.h"
+#include "tests/support/sanitizers.h"
 #include "tests/transports/shm/world.h"
 
 namespace rondel::shm::test {
@@ -100,7 +101,7 @@ TEST_CASE("where reading is forbidden later, what was offered is copied after al
 }
 
 TEST_CASE("memory that the receiver has no address space for is copied instead") {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if UNDER_ADDRESS_SANITIZER || UNDER_THREAD_SANITIZER
   WARN("skipped: a sanitizer needs address space of its own");
 #else
   rondel::test::ProcessWorld world(1, [](rondel::test::RankTest& test, const rondel::test::Voice&) {
