@@ -32,7 +32,7 @@ tidy() {
   [ ${#compiled[@]} -gt 0 ] || return 0
   printf '%s\0' "${compiled[@]}" | xargs -0 -P "$(nproc)" -n 1 clang-tidy-14 --quiet -p "$folder" \
     --extra-arg=-Wno-unknown-warning-option --extra-arg=-Xclang --extra-arg=-analyzer-config \
-    --extra-arg=-Xclang --extra-arg=mode=shallow
+    --extra-arg=-Xclang --extra-arg=mode=shallow 2> >(grep -v ' warnings\? generated\.$' >&2)
 }
 
 # The quick form: what differs from the main branch, and the newest commit; at most eight files.

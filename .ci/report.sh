@@ -4,6 +4,7 @@
 
 passed=0
 failures=()
+excerpts=()  # what the failed ones said, repeated at the end: the rest of a log may be out of reach
 skips=()
 timings=()
 runner=()  # words put before `meson test`
@@ -40,6 +41,7 @@ step() {
   fi
   tail -n 60 "$log"
   fail "$name (whole output: $log)"
+  excerpts+=("$name:"$'\n'"$(excerpt <"$log")")
   return 1
 }
 
@@ -69,6 +71,25 @@ read_testlog() {
     }' "$1"
 }
 
+# The lines of an output that say what went wrong with those around them, or else its last ones.
+excerpt() {
+  local text marks='FAILED|error:|ERROR: |WARNING: ThreadSanitizer|terminate called'
+  text=$(cat)
+  if grep -qE "$marks" <<<"$text"; then
+    grep -E -B 8 -A 16 "$marks" <<<"$text" | head -n 60
+  else
+    tail -n 20 <<<"$text"
+  fi | cut -c 1-300
+}
+
+# output_of NAME LOG: what one test printed, from Meson's readable log.
+output_of() {
+  awk -v name="test: *(.* / )?$1\$" '
+    /^=+ [0-9]+\/[0-9]+ =+$/ { inside = 0 }
+    $0 ~ "^" name { inside = 1 }
+    inside' "$2"
+}
+
 # meson_tests LABEL FOLDER [meson test options]: runs them and counts each.
 meson_tests() {
   local label=$1 folder=$2 before=${#failures[@]} counted=0 code=0
@@ -82,7 +103,10 @@ meson_tests() {
     case $result in
       OK | EXPECTEDFAIL) pass ;;
       SKIP) skip "$label: $name" "${said:-it gave no reason}" ;;
-      *) fail "$label: $name ($result)" ;;
+      *)
+        fail "$label: $name ($result)"
+        excerpts+=("$label: $name:"$'\n'"$(output_of "${name##* / }" "$folder/meson-logs/$logbase.txt" | excerpt)")
+        ;;
     esac
   done < <([ ! -f "$folder/meson-logs/$logbase.json" ] || read_testlog "$folder/meson-logs/$logbase.json")
   if [ "$code" -ne 0 ] && [ ${#failures[@]} -eq "$before" ]; then
@@ -104,6 +128,7 @@ report() {
   if [ ${#failures[@]} -gt 0 ]; then
     printf '\n== failed\n'
     printf '  %s\n' "${failures[@]}"
+    [ ${#excerpts[@]} -eq 0 ] || printf '\n-- %s\n' "${excerpts[@]}"
   fi
   printf '\n%d passed, %d failed' "$passed" "${#failures[@]}"
   [ ${#skips[@]} -eq 0 ] || printf ', %d skipped' "${#skips[@]}"
