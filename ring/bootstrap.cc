@@ -166,7 +166,8 @@ Status Bootstrap::choose(std::span<const Hello> hellos) {
   }
   auto chosen = select_transport(offers, attachment_.hosts, options_.transport);
   RONDEL_TRY(chosen);
-  attachment_.transport = std::move(chosen).value();
+  attachment_.transport = std::move(chosen->transport);
+  attachment_.places = std::move(chosen->places);
   std::vector<std::string> kernels;
   for (const Hello& hello : hellos) kernels.push_back(hello.host.kernel);
   attachment_.order = ring_order(kernels);
@@ -187,6 +188,7 @@ Status Bootstrap::open(const Surroundings& around) {
   options.hosts = attachment_.hosts;
   options.oversubscribed = around.oversubscribed;
   options.single_host = around.single_host;
+  options.places = attachment_.places;
   const std::lock_guard lock(job_.creating);
   for (const std::uint16_t channel : {std::uint16_t{0}, std::uint16_t{1}}) {
     options.channel = channel;

@@ -20,10 +20,11 @@ namespace rondel {
 /// What a communicator stands on. One rank alone has hosts and nothing else.
 struct Attachment {
   std::string transport;
-  std::vector<std::string> hosts;   // by rank
-  std::unique_ptr<Endpoint> data;   // collectives
-  std::unique_ptr<Endpoint> pairs;  // sends and receives; connected pair by pair on first use
-  std::vector<Rank> order;          // round the ring; empty: by number
+  std::vector<std::string> hosts;     // by rank
+  std::unique_ptr<Endpoint> data;     // collectives
+  std::unique_ptr<Endpoint> pairs;    // sends and receives; connected pair by pair on first use
+  std::vector<std::uint32_t> places;  // by rank, of a mux: equal where ranks share memory; else empty
+  std::vector<Rank> order;            // round the ring; empty: by number
   std::vector<Bytes> data_addresses;
   std::vector<Bytes> pair_addresses;
   Cost cost;

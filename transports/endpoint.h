@@ -61,6 +61,9 @@ class Endpoint {
   /// finishes. A failure means that nothing was posted: the endpoint is poisoned, or the batch breaks a
   /// limit.
   virtual Status post(std::span<const Work> batch, StreamRef stream) = 0;
+  /// What post() would answer to this batch now, without posting it: for who hands the parts of a batch to
+  /// several endpoints.
+  virtual Status can_post(std::span<const Work> batch) = 0;
   /// Moves what can be moved and finishes what is done, the only place where completions finish. When nothing
   /// can be done it waits up to `may_block_for` for the fabric (zero: not at all). Returns the number of
   /// works finished, or the failure that poisoned the endpoint.

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "transports/loopback/transport.h"
+#include "transports/mux/transport.h"
 #ifdef RONDEL_HAVE_SHM
 #include "transports/shm/transport.h"
 #endif
@@ -49,8 +50,16 @@ constexpr std::array<Row, 4> kRows{{
 
 std::vector<std::unique_ptr<Transport>> make_transports(const Config& config, const Secret& secret) {
   std::vector<std::unique_ptr<Transport>> transports;
-  for (const Row& row : kRows)
-    if (row.make != nullptr) transports.push_back(row.make(config, secret));
+  Transport* inner = nullptr;  // for a mux; those that come after it in the list are its outer ones
+  for (const Row& row : kRows) {
+    if (row.make == nullptr) continue;
+    transports.push_back(row.make(config, secret));
+    Transport& made = *transports.back();
+    if (row.make == kMakeShm)
+      inner = &made;
+    else if (inner != nullptr)
+      transports.push_back(mux::make_transport(*inner, made, config.spin));
+  }
   transports.push_back(loopback::make_transport());  // ranks that are threads of one process
   return transports;
 }

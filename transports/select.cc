@@ -54,6 +54,24 @@ Verdict judge(std::string_view name, std::span<const Offers> by_rank, std::span<
   return verdict;
 }
 
+/// Empty when `name`, which all ranks can use, is no mux.
+std::vector<std::uint32_t> places_of(std::string_view name, std::span<const Offers> by_rank) {
+  std::vector<std::uint32_t> places;
+  std::map<std::string_view, std::uint32_t> place_of_domain;
+  bool is_mux = false;
+  for (const Offers& offers : by_rank) {
+    const std::string& domain = find_probe(offers, name)->inner_domain;
+    const auto rank = static_cast<std::uint32_t>(places.size());
+    is_mux |= !domain.empty();
+    places.push_back(domain.empty() ? rank : place_of_domain.try_emplace(domain, rank).first->second);
+  }
+  return is_mux ? places : std::vector<std::uint32_t>();
+}
+
+bool all_differ(std::span<const std::uint32_t> places) {
+  return std::set<std::uint32_t>(places.begin(), places.end()).size() == places.size();
+}
+
 std::set<std::string> candidates(std::span<const Offers> by_rank, std::string_view wanted) {
   if (!wanted.empty()) return {std::string(wanted)};
   std::set<std::string> names;
@@ -70,6 +88,7 @@ Bytes encode(const Offers& offers) {
   for (const Offer& offer : offers) {
     writer.text(offer.name).number(static_cast<std::uint8_t>(offer.probe.usable ? 1 : 0));
     writer.text(offer.probe.why_not).text(offer.probe.domain).number(offer.probe.bytes_per_second);
+    writer.text(offer.probe.inner_domain);
   }
   return writer.take();
 }
@@ -85,6 +104,7 @@ Result<Offers> decode_offers(std::span<const std::byte> bytes) {
     offer.probe.why_not = reader.text(kTextLimit);
     offer.probe.domain = reader.text(kTextLimit);
     offer.probe.bytes_per_second = reader.number<std::uint64_t>();
+    offer.probe.inner_domain = reader.text(kTextLimit);
     offers.push_back(std::move(offer));
   }
   if (!reader.finished() || offers.size() != count)
@@ -93,9 +113,9 @@ Result<Offers> decode_offers(std::span<const std::byte> bytes) {
   return offers;
 }
 
-Result<std::string> select_transport(std::span<const Offers> by_rank, std::span<const std::string> hosts,
-                                     std::string_view wanted) {
-  std::string best;
+Result<Choice> select_transport(std::span<const Offers> by_rank, std::span<const std::string> hosts,
+                                std::string_view wanted) {
+  Choice best;
   std::uint64_t best_bytes_per_second = 0;
   std::string reasons;
   for (const std::string& name :
@@ -103,12 +123,15 @@ Result<std::string> select_transport(std::span<const Offers> by_rank, std::span<
     const Verdict verdict = judge(name, by_rank, hosts);
     if (!verdict.usable) {
       reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", name, verdict.why_not);
-    } else if (best.empty() || verdict.bytes_per_second > best_bytes_per_second) {
-      best = name;
-      best_bytes_per_second = verdict.bytes_per_second;
+      continue;
     }
+    std::vector<std::uint32_t> places = places_of(name, by_rank);
+    if (wanted.empty() && !places.empty() && all_differ(places)) continue;  // its outer transport does
+    if (!best.transport.empty() && verdict.bytes_per_second <= best_bytes_per_second) continue;
+    best = {name, std::move(places)};
+    best_bytes_per_second = verdict.bytes_per_second;
   }
-  if (!best.empty()) return best;
+  if (!best.transport.empty()) return best;
   if (reasons.empty()) reasons = "no rank offers any";
   return Status(Code::unavailable,
                 fmt::format("no transport that all {} ranks can use ({})", by_rank.size(), reasons),

@@ -20,13 +20,20 @@ struct Offer {
 };
 using Offers = std::vector<Offer>;
 
+/// What all ranks use.
+struct Choice {
+  std::string transport;
+  /// By rank: ranks of one place have the number of its lowest rank. Empty unless the transport is a mux.
+  std::vector<std::uint32_t> places;
+};
+
 Bytes encode(const Offers& offers);
 Result<Offers> decode_offers(std::span<const std::byte> bytes);
 
 /// The fastest transport (bytes_per_second of its slowest rank; ties: name) that every rank can use in one
-/// common domain; `wanted`, when not empty, is the only candidate. unavailable says for every candidate which
-/// rank (and host) can not use it and why.
-Result<std::string> select_transport(std::span<const Offers> by_rank, std::span<const std::string> hosts,
-                                     std::string_view wanted);
+/// common domain; `wanted`, when not empty, is the only candidate, and a mux is one only where two ranks
+/// share a place. unavailable says for every candidate which rank (and host) can not use it and why.
+Result<Choice> select_transport(std::span<const Offers> by_rank, std::span<const std::string> hosts,
+                                std::string_view wanted);
 
 }  // namespace rondel

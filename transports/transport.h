@@ -22,6 +22,8 @@ struct Probe {
   std::string why_not;                 ///< one sentence when not usable, with the fix in it
   std::string domain;                  ///< endpoints connect exactly when their domains are equal
   std::uint64_t bytes_per_second = 0;  ///< rough expectation, for choosing between transports
+  /// Of a mux: ranks with equal ones reach each other by its inner transport; empty: not by that.
+  std::string inner_domain;
 };
 
 struct EndpointOptions {
@@ -30,9 +32,10 @@ struct EndpointOptions {
   std::uint64_t context = 0;  ///< names the communicator; equal on all of its ranks, unique in the job
   std::uint16_t channel = 0;  ///< tells the endpoints of one communicator apart (data, point-to-point, ...)
   std::string description;    ///< "rank 3 of 8"; for error texts
-  std::vector<std::string> hosts;  ///< host name by rank; for error texts
-  bool oversubscribed = false;     ///< more ranks than cores on this host: yield rather than spin
-  bool single_host = false;        ///< all ranks run under one kernel and network namespace
+  std::vector<std::string> hosts;     ///< host name by rank; for error texts
+  bool oversubscribed = false;        ///< more ranks than cores on this host: yield rather than spin
+  bool single_host = false;           ///< all ranks run under one kernel and network namespace
+  std::vector<std::uint32_t> places;  ///< for a mux, by rank: those of one place reach each other inside it
 };
 
 class Transport {

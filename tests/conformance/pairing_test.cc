@@ -202,6 +202,8 @@ TEST_CASE("B4: a batch that breaks a rule is refused whole, and the endpoint sta
           };
           for (std::size_t i = 0; i < bad.size(); ++i) {
             const std::array works{fine, bad[i]};
+            m.t.expect_equal(m.e.can_post(works).code(), Code::invalid_argument,
+                             "bad work " + std::to_string(i));
             m.t.expect_equal(m.e.post(works, {}).code(), Code::invalid_argument,
                              "bad work " + std::to_string(i));
           }
@@ -301,6 +303,34 @@ TEST_CASE("O1: max_in_flight works fit in each direction with each peer, and one
           m.t.expect(in.bytes() == message(peer, m.rank(), 0, room * 10), "all bytes, in order");
           m.t.expect(!never.done(), "what was refused is not posted");
           m.exchange(peer);
+        }) == "");
+}
+
+TEST_CASE("B4: a batch to several peers is refused whole when there is no room for one of them") {
+  CHECK(run_world(3, [](Member& m) {
+          const std::uint32_t room = m.e.capabilities().max_in_flight;
+          for (const Rank step : {1, 2}) {
+            const Rank full = (m.rank() + step) % 3, other = (m.rank() + 2 * step) % 3;
+            Buffer in(m.e, 16), out(m.e, message(m.rank(), full, 0, 16));
+            Completion& done = m.armed(room);
+            Completion& never = m.armed(2);
+            for (std::uint32_t i = 0; i < room; ++i) m.t.require_ok(m.recv(full, in.all(), done), "it fits");
+            const Slice local[] = {out.all(), in.all()};
+            const std::array works{
+                Work{.verb = Verb::send, .peer = other, .local = {&local[0], 1}, .done = &never},
+                Work{.verb = Verb::recv, .peer = full, .local = {&local[1], 1}, .done = &never}};
+            m.t.expect_equal(m.e.can_post(works).code(), Code::invalid_argument, "no room, before");
+            m.t.expect_equal(m.e.post(works, {}).code(), Code::invalid_argument, "no room");
+            m.meet();
+            Completion& sent = m.armed(room);
+            // `other` has this rank as its `full`.
+            for (std::uint32_t i = 0; i < room; ++i)
+              m.t.require_ok(m.send(other, out.all(), sent), "sends have room");
+            m.t.require_ok(m.progress_until(done), "all arrive");
+            m.t.require_ok(m.progress_until(sent), "all leave");
+            m.t.expect(!never.done() && m.e.failure().ok(), "nothing of it was posted");
+            m.meet();
+          }
         }) == "");
 }
 

@@ -44,6 +44,7 @@ class FaultEndpoint final : public Endpoint {
     return inner_->register_memory(memory);
   }
   Status post(std::span<const Work> batch, StreamRef stream) override;
+  Status can_post(std::span<const Work> batch) override { return inner_->can_post(batch); }
   Result<std::size_t> progress(std::chrono::nanoseconds may_block_for) override;
   void abort(Code why) noexcept override {
     inner_->abort(why);

@@ -108,11 +108,16 @@ Result<std::unique_ptr<Registration>> LoopbackEndpoint::register_memory(MemorySp
 
 // ---- posting
 
-Status LoopbackEndpoint::post(std::span<const Work> batch, StreamRef) {
+Status LoopbackEndpoint::can_post(std::span<const Work> batch) {
   if (!failure_.ok()) return failure_;
   RONDEL_TRY(validate(batch, capabilities_));
   const Lock lock(world_->mutex);
-  RONDEL_TRY(check_room(batch));
+  return check_room(batch);
+}
+
+Status LoopbackEndpoint::post(std::span<const Work> batch, StreamRef) {
+  RONDEL_TRY(can_post(batch));
+  const Lock lock(world_->mutex);
   for (const Work& work : batch) {
     Peer& peer = peers_.at(work.peer);
     if (work.verb == Verb::send) {

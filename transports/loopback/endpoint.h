@@ -31,6 +31,7 @@ class LoopbackEndpoint final : public Endpoint {
                  Deadline deadline) override;
   Result<std::unique_ptr<Registration>> register_memory(MemorySpan memory) override;
   Status post(std::span<const Work> batch, StreamRef stream) override;
+  Status can_post(std::span<const Work> batch) override;
   Result<std::size_t> progress(std::chrono::nanoseconds may_block_for) override;
   void abort(Code why) noexcept override;
   const Status& failure() const override { return failure_; }

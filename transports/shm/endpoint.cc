@@ -122,10 +122,15 @@ std::optional<std::size_t> ShmEndpoint::room_for(const Work& work) const {
   return by_rank_[index]->room_for(work.verb);
 }
 
-Status ShmEndpoint::post(std::span<const Work> batch, StreamRef /*stream*/) {
+Status ShmEndpoint::can_post(std::span<const Work> batch) {
   if (!failure_.ok()) return failure_;
   RONDEL_TRY(validate(batch, capabilities_));
   for (const Work& work : batch) RONDEL_TRY(check_room(batch, work, room_for(work), kMaxInFlight));
+  return {};
+}
+
+Status ShmEndpoint::post(std::span<const Work> batch, StreamRef /*stream*/) {
+  RONDEL_TRY(can_post(batch));
   for (const Work& work : batch) {
     Link* link = link_to(work.peer);
     if (!link->busy()) active_.push_back(link);

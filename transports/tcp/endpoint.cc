@@ -156,10 +156,15 @@ std::optional<std::size_t> TcpEndpoint::room_for(const Work& work) const {
   return by_rank_[index]->room_for(work.verb);
 }
 
-Status TcpEndpoint::post(std::span<const Work> batch, StreamRef /*stream*/) {
+Status TcpEndpoint::can_post(std::span<const Work> batch) {
   if (!failure_.ok()) return failure_;
   RONDEL_TRY(validate(batch, capabilities_));
   for (const Work& work : batch) RONDEL_TRY(check_room(batch, work, room_for(work), kMaxInFlight));
+  return {};
+}
+
+Status TcpEndpoint::post(std::span<const Work> batch, StreamRef /*stream*/) {
+  RONDEL_TRY(can_post(batch));
   for (const Work& work : batch) {
     Link* link = by_rank_[static_cast<std::size_t>(work.peer)].get();
     if (!link->wants_to_send() && !link->wants_to_receive()) active_.push_back(link);

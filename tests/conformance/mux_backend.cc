@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shared memory inside a place, TCP between places; each place holds two ranks, side by side or every other
+// one.
+#include <chrono>
+#include <utility>
+
+#include "lib/auth.h"
+#include "lib/check.h"
+#include "lib/config.h"
+#include "tests/conformance/backend.h"
+#include "transports/mux/transport.h"
+#include "transports/shm/transport.h"
+#include "transports/tcp/transport.h"
+
+namespace rondel::conformance {
+
+namespace {
+
+Secret fresh_secret() {
+  auto secret = Secret::generate();
+  check(secret.ok(), "the system gives random numbers");
+  return *secret;
+}
+
+Config config_of_tests() {
+  Config config;
+  config.net = "lo";
+  return config;
+}
+
+/// The mux with its two transports, which settles the places that ranks else agree on.
+class PlacedMux final : public Transport {
+ public:
+  explicit PlacedMux(const Secret& secret)
+      : shm_(shm::make_transport(config_of_tests(), secret)),
+        tcp_(tcp::make_transport(config_of_tests(), secret)),
+        mux_(mux::make_transport(*shm_, *tcp_, config_of_tests().spin)) {}
+
+  std::string_view name() const override { return mux_->name(); }
+  Probe probe() const override { return mux_->probe(); }
+
+  Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
+    EndpointOptions placed = options;
+    for (Rank rank = 0; rank < options.size; ++rank) placed.places.push_back(place_of(rank));
+    return mux_->open(placed);
+  }
+
+ private:
+  static std::uint32_t place_of(Rank rank) {
+    const auto number = static_cast<std::uint32_t>(rank);
+    return RONDEL_TEST_SIDE_BY_SIDE != 0 ? number / 2 * 2 : number / 4 * 4 + number % 2;
+  }
+
+  const std::unique_ptr<Transport> shm_;
+  const std::unique_ptr<Transport> tcp_;
+  const std::unique_ptr<Transport> mux_;
+};
+
+class MuxBackend final : public Backend {
+ public:
+  std::unique_ptr<Transport> transport_for(Rank) override { return std::make_unique<PlacedMux>(secret_); }
+  bool connects_processes() const override { return true; }
+
+ private:
+  const Secret secret_ = fresh_secret();
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_backend() { return std::make_unique<MuxBackend>(); }
+
+}  // namespace rondel::conformance
