@@ -110,9 +110,10 @@ Status set_flag(Config& config, const Found& found) {
 }
 
 Status set_algorithm(Config& config, const Found& found) {
-  constexpr std::array<std::string_view, 4> kNames{"ring", "circulant", "one_shot", "recursive_doubling"};
+  constexpr std::array<std::string_view, 5> kNames{"ring", "circulant", "one_shot", "recursive_doubling",
+                                                   "hierarchical"};
   if (std::find(kNames.begin(), kNames.end(), found.value) == kNames.end())
-    return wrong_value(found, "ring, circulant, one_shot or recursive_doubling");
+    return wrong_value(found, "ring, circulant, one_shot, recursive_doubling or hierarchical");
   config.algorithm = found.value;
   return {};
 }
@@ -186,7 +187,7 @@ constexpr std::array kRows{
          "Transport to use; unset: the best one that all ranks share."},
         set_text<&Config::transport>},
     Row{{"RONDEL_ALGORITHM", "", "name", "unset",
-         "ring, circulant, one_shot or recursive_doubling; unset: chosen from measured cost."},
+         "ring, circulant, one_shot, recursive_doubling or hierarchical; unset: chosen from measured cost."},
         set_algorithm},
     Row{{"RONDEL_SEGMENT_BYTES", "", "bytes", "0",
          "Pipelining unit of a chunk, with K, M or G for powers of 1024; 0: the transport's preference."},

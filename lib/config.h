@@ -31,7 +31,7 @@ struct Config {
 
   // choices
   std::string transport;                 // RONDEL_TRANSPORT: empty = best that all ranks share
-  std::string algorithm;                 // RONDEL_ALGORITHM: ring, circulant, one_shot, recursive_doubling
+  std::string algorithm;                 // RONDEL_ALGORITHM
   std::size_t segment_bytes = 0;         // RONDEL_SEGMENT_BYTES: 0 = the transport's preference
   std::string net;                       // RONDEL_NET: names, CIDRs, ^exclude, comma separated
   std::string port_range;                // RONDEL_PORTS: "first-last" for listeners; empty = kernel's choice

@@ -37,7 +37,7 @@ Communicator::Body::Body(std::shared_ptr<Job> shared_job, CommunicatorOptions ow
              attachment.hosts),
       planner_(options.rank, options.size,
                Tuning(attachment.cost, limits_of(attachment), algorithm, options.segment_bytes),
-               attachment.order),
+               attachment.order, attachment.places),
       collectives_(attachment.data.get(), attachment.data_addresses, options.rank, options.size, planner_,
                    health, options.timeout, !algorithm),
       pairs_(attachment.pairs.get(), attachment.pair_addresses, options.rank, options.timeout) {}

@@ -63,8 +63,10 @@ std::shared_ptr<const Plan> Planner::make(const CollectiveRequest& request, bool
   shape.count = request.count;
   shape.counts.assign(request.counts.begin(), request.counts.end());
   shape.receive_counts.assign(request.receive_counts.begin(), request.receive_counts.end());
+  shape.places = places_;
   tuning_.choose(shape, request.type, request.op);
   if (shape.algorithm == Algorithm::ring) shape.order = order_;
+  if (shape.algorithm != Algorithm::hierarchical) shape.places.clear();
   plan->schedule = make_schedule(shape);
   log(LogLevel::debug, "{} by {}: {} steps, {} in flight, segments of {} bytes, {} bytes of scratch{}",
       describe(request), name_of(shape.algorithm), plan->schedule.steps.size(),
@@ -77,7 +79,9 @@ std::shared_ptr<const Plan> Planner::make(const CollectiveRequest& request, bool
 
 std::vector<Rank> Planner::peers_of(const Plan& plan) const {
   Shape typical = plan.shape;
-  typical.count = static_cast<std::uint64_t>(size_);  // no part of it is empty
+  // No part of it is empty. Slices times hosts are at most the square of the ranks.
+  typical.count = static_cast<std::uint64_t>(size_);
+  if (typical.algorithm == Algorithm::hierarchical) typical.count *= typical.count;
   typical.scratch_limit_bytes = std::uint64_t{1} << 62;
   typical.counts.clear();
   typical.receive_counts.clear();

@@ -25,9 +25,10 @@ struct Plan {
 
 class Planner {
  public:
-  /// `order`: round the ring; empty for by number.
-  Planner(Rank rank, Rank size, Tuning tuning, std::vector<Rank> order)
-      : rank_(rank), size_(size), tuning_(tuning), order_(std::move(order)) {}
+  /// `order`: round the ring; empty for by number. `places`: see Shape.
+  Planner(Rank rank, Rank size, Tuning tuning, std::vector<Rank> order,
+          std::vector<std::uint32_t> places = {})
+      : rank_(rank), size_(size), tuning_(tuning), order_(std::move(order)), places_(std::move(places)) {}
 
   /// The plan for a request that check_request() has passed. Shared, so that it survives being forgotten
   /// here.
@@ -47,6 +48,7 @@ class Planner {
   const Rank size_;
   const Tuning tuning_;
   const std::vector<Rank> order_;
+  const std::vector<std::uint32_t> places_;
   std::vector<std::shared_ptr<const Plan>> recent_;  // most recent first
 };
 

@@ -74,7 +74,7 @@ bool circulant_fits(const Shape& shape) {
 
 std::string_view name_of(Algorithm algorithm) {
   constexpr std::array<std::string_view, kAlgorithmCount> kNames{
-      "ring", "circulant", "one_shot", "recursive_doubling", "tree", "linear"};
+      "ring", "circulant", "one_shot", "recursive_doubling", "tree", "linear", "hierarchical"};
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 
@@ -84,6 +84,7 @@ bool can_run(const Shape& shape) {
   if (shape.algorithm == Algorithm::one_shot && shape.kind == CollectiveKind::all_to_all &&
       !shape.counts.empty())
     return false;
+  if (shape.algorithm == Algorithm::hierarchical && !hierarchical_fits(shape)) return false;
   if (shape.algorithm == Algorithm::circulant && !circulant_fits(shape)) return false;
   return shape.size <= kTreeRankLimit && least_scratch_bytes(shape) <= shape.scratch_limit_bytes;
 }
@@ -122,6 +123,9 @@ Schedule make_schedule(const Shape& shape) {
         break;
       case Algorithm::linear:
         write_rooted_linear(builder);
+        break;
+      case Algorithm::hierarchical:
+        write_hierarchical(builder);
         break;
     }
   }

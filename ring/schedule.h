@@ -32,9 +32,10 @@ enum class Algorithm : std::uint8_t {
   recursive_doubling,  ///< ceil(log2 size) exchanges of the whole vector; left-over ranks fold in first and
                        ///< out last
   tree,                ///< binomial, for the rooted collectives
-  linear               ///< the root (or all pairs, one by one) exchanges with each rank directly
+  linear,              ///< the root (or all pairs, one by one) exchanges with each rank directly
+  hierarchical         ///< inside each host, between hosts, inside again; each rank drives a slice
 };
-inline constexpr std::size_t kAlgorithmCount = 6;
+inline constexpr std::size_t kAlgorithmCount = 7;
 std::string_view name_of(Algorithm algorithm);
 
 enum class Averaging : std::uint8_t {
@@ -58,6 +59,7 @@ struct Shape {
   std::vector<std::uint64_t> counts;          // empty: every rank has `count`
   std::vector<std::uint64_t> receive_counts;  // all_to_all with counts
   std::vector<Rank> order;                    // round the ring or along the chain; empty: by number
+  std::vector<std::uint32_t> places;  // by rank: the lowest rank of its host; empty: nobody shares one
   // limits, equal on all ranks
   std::uint64_t segment_bytes = 512 * 1024;
   std::uint32_t window = 4;

@@ -113,6 +113,9 @@ inline std::uint64_t aligned(std::uint64_t bytes) {
 /// exchange.
 float share_of(std::uint64_t incoming, std::uint64_t own);
 
+/// Whether some ranks share a host and some do not, and its works fit the limits.
+bool hierarchical_fits(const Shape& shape);
+
 // One writer per algorithm family; each writes the whole schedule for the kinds it knows.
 void write_ring(ScheduleBuilder& builder);
 void write_circulant(ScheduleBuilder& builder);
@@ -124,6 +127,7 @@ void write_rooted_linear(ScheduleBuilder& builder);
 void write_all_to_all(ScheduleBuilder& builder);
 void write_barrier(ScheduleBuilder& builder);
 void write_point_to_point(ScheduleBuilder& builder);
+void write_hierarchical(ScheduleBuilder& builder);
 void write_alone(ScheduleBuilder& builder);
 
 }  // namespace rondel

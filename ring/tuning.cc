@@ -61,11 +61,12 @@ bool power_of_two(Rank size) { return std::has_single_bit(static_cast<std::uint3
 
 Result<std::optional<Algorithm>> parse_algorithm(std::string_view text) {
   if (text.empty()) return std::optional<Algorithm>();
-  for (const Algorithm algorithm :
-       {Algorithm::ring, Algorithm::circulant, Algorithm::one_shot, Algorithm::recursive_doubling})
+  for (const Algorithm algorithm : {Algorithm::ring, Algorithm::circulant, Algorithm::one_shot,
+                                    Algorithm::recursive_doubling, Algorithm::hierarchical})
     if (name_of(algorithm) == text) return std::optional(algorithm);
-  return Status(Code::invalid_argument, fmt::format("there is no algorithm \"{}\"", text),
-                "RONDEL_ALGORITHM is ring, circulant, one_shot or recursive_doubling, or not set");
+  return Status(
+      Code::invalid_argument, fmt::format("there is no algorithm \"{}\"", text),
+      "RONDEL_ALGORITHM is ring, circulant, one_shot, recursive_doubling or hierarchical, or not set");
 }
 
 Tuning::Tuning(Cost cost, Limits limits, std::optional<Algorithm> wanted, std::uint64_t segment_bytes)
@@ -92,6 +93,11 @@ Algorithm Tuning::choose_algorithm(Shape& shape, bool order_matters) const {
     shape.algorithm = *wanted_;
     if (can_run(shape)) return *wanted_;
   }
+  // Of large vectors the least that can cross between hosts; a question of ranks and bytes alone.
+  shape.algorithm = Algorithm::hierarchical;
+  if (vector_bytes(shape) / static_cast<std::uint64_t>(shape.size) >= ring_chunk_bytes(shape.size) &&
+      can_run(shape))
+    return Algorithm::hierarchical;
   if (!order_matters) return cheapest(shape, kAnyAlgorithm);
   return cheapest(shape, of_one_order(shape));
 }

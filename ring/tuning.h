@@ -35,7 +35,8 @@ struct Limits {
   std::uint32_t max_slices = 64;
 };
 
-/// ring, circulant, one_shot or recursive_doubling; nothing for an empty text. invalid_argument lists them.
+/// ring, circulant, one_shot, recursive_doubling or hierarchical; nothing for an empty text. invalid_argument
+/// lists them.
 Result<std::optional<Algorithm>> parse_algorithm(std::string_view text);
 
 class Tuning {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <random>
 #include <set>
 
+#include "lib/partition.h"
+#include "ring/schedule_builder.h"
 #include "tests/ring/simulator.h"
 
 namespace rondel::test {
@@ -102,6 +105,97 @@ TEST_CASE("averages: weights are right and all ranks get the same bits; division
         hold(simulation, runs);
       }
   CHECK(runs > 300);
+}
+
+/// Ranks on hosts: how many each holds; dealt out one by one, or host after host.
+std::vector<std::uint32_t> places_of(std::vector<int> ranks_of_host, bool dealt) {
+  std::vector<std::uint32_t> places, lowest(ranks_of_host.size());
+  const std::vector<int> all = ranks_of_host;
+  const int size = std::accumulate(all.begin(), all.end(), 0);
+  for (std::size_t host = 0; std::ssize(places) < size;) {
+    if (ranks_of_host[host] > 0) {
+      if (ranks_of_host[host] == all[host]) lowest[host] = static_cast<std::uint32_t>(places.size());
+      places.push_back(lowest[host]);
+      --ranks_of_host[host];
+    }
+    if (dealt || ranks_of_host[host] == 0) host = (host + 1) % all.size();
+  }
+  return places;
+}
+
+const std::vector<std::vector<int>> kHosts{{2, 2}, {2, 1},    {1, 2},    {3, 3},       {4, 1},      {1, 4},
+                                           {5, 3}, {2, 2, 2}, {3, 1, 2}, {1, 1, 2, 1}, {4, 4, 4, 4}};
+
+TEST_CASE("hierarchical: every element is folded exactly once per rank, whoever shares a host") {
+  int runs = 0;
+  for (const auto& hosts : kHosts)
+    for (const bool dealt : {false, true})
+      for (const std::uint64_t count : {0U, 1U, 2U, 5U, 13U, 97U, 400U}) {
+        const auto places = places_of(hosts, dealt);
+        Shape shape =
+            shape_of(Kind::all_reduce, Algorithm::hierarchical, static_cast<Rank>(places.size()), count);
+        shape.places = places;
+        hold_for_all_limits(shape, runs);
+      }
+  CHECK(runs > 1000);
+}
+
+TEST_CASE("hierarchical: averages weigh every rank alike, and division happens once") {
+  int runs = 0;
+  for (const auto& hosts : kHosts)
+    for (const Averaging averaging : {Averaging::weighted, Averaging::divide})
+      for (const std::uint64_t count : {1U, 13U, 120U}) {
+        Simulation simulation;
+        const auto places = places_of(hosts, count == 13);
+        simulation.shape =
+            shape_of(Kind::all_reduce, Algorithm::hierarchical, static_cast<Rank>(places.size()), count);
+        simulation.shape.places = places;
+        simulation.shape.averaging = averaging;
+        simulation.means = averaging == Averaging::weighted;
+        for (const Limits& limits : kLimits) {
+          simulation.shape = with(simulation.shape, limits);
+          hold(simulation, runs);
+        }
+      }
+  CHECK(runs > 200);
+}
+
+TEST_CASE(
+    "hierarchical: 2 (H-1) / H of the vector leaves and enters each host, and no rank drives much more than "
+    "its share") {
+  for (const auto& hosts : kHosts) {
+    const auto places = places_of(hosts, false);
+    Shape shape =
+        shape_of(Kind::all_reduce, Algorithm::hierarchical, static_cast<Rank>(places.size()), 120'000);
+    shape.places = places;
+    shape.segment_bytes = 4096;
+    REQUIRE(can_run(shape));
+    const std::uint64_t bytes = shape.count * shape.element_bytes, count = hosts.size();
+    std::vector<std::uint64_t> leaving(places.size(), 0), entering(places.size(), 0);
+    for (Rank rank = 0; rank < shape.size; ++rank) {
+      shape.rank = rank;
+      const std::uint32_t place = places[static_cast<std::size_t>(rank)];
+      const Schedule schedule = make_schedule(shape);
+      std::uint64_t driven = 0;
+      for (const Move& move : schedule.moves) {
+        std::uint64_t moved = 0;
+        for (const Extent& extent : schedule.view(move.local)) moved += extent.bytes;
+        if (places[static_cast<std::size_t>(move.peer)] == place || moved == kTokenBytes) continue;
+        (move.verb == Verb::send ? leaving : entering)[place] += moved;
+        if (move.verb == Verb::send) driven += moved;
+      }
+      const auto here = static_cast<std::uint64_t>(std::ranges::count(places, place));
+      const auto slices = static_cast<std::uint64_t>(*std::ranges::max_element(hosts));
+      CHECK(driven <= (2 * (count - 1) * bytes / count) * pieces_for(slices, here) / slices + 4096);
+    }
+    for (std::size_t rank = 0; rank < places.size(); ++rank) {
+      if (places[rank] != rank) continue;
+      INFO("host of rank " << rank);
+      CHECK(leaving[rank] <= 2 * (count - 1) * bytes / count + 8192);
+      CHECK(leaving[rank] + 8192 >= 2 * (count - 1) * bytes / count);
+      CHECK(entering[rank] <= 2 * (count - 1) * bytes / count + 8192);
+    }
+  }
 }
 
 TEST_CASE("reduce-scatter and all-gather with equal and with uneven counts") {

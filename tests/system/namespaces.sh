@@ -43,14 +43,15 @@ make_hosts() { # family
   mkdir -m 700 "$work/store"
 }
 
-start_rank() { # host, words for rondel-bench
-  host=$1
+start_rank() { # rank, words for rondel-bench; on the host of its number, or as $hosts says by rank
+  rank=$1
   shift
-  RONDEL_RANK=$host RONDEL_SIZE=4 RONDEL_STORE="file://$work/store" RONDEL_SECRET_FILE="$work/secret" \
+  host=$(echo "${hosts:-0 1 2 3}" | cut -d ' ' -f $((rank + 1)))
+  RONDEL_RANK=$rank RONDEL_SIZE=4 RONDEL_STORE="file://$work/store" RONDEL_SECRET_FILE="$work/secret" \
     RONDEL_NET="${net:-^docker0}" RONDEL_START_TIMEOUT_S=20 RONDEL_SILENCE_TIMEOUT_S=3 RONDEL_TIMEOUT_S=30 \
     ip netns exec "rh$id$host" unshare -u sh -c 'hostname "$0"; exec "$@"' "${same_name:-node$host}" "$bench" "$@" \
-    >"$work/out.$host" 2>&1 &
-  eval "pid$host=\$!"
+    >"$work/out.$rank" 2>&1 &
+  eval "pid$rank=\$!"
 }
 
 show() { for host in 0 1 2 3; do echo "--- rank $host"; cat "$work/out.$host"; done; }
@@ -60,6 +61,22 @@ expect_success() {
   for host in 0 1 2 3; do
     eval "wait \$pid$host" || fail "rank $host ended with $?"
   done
+}
+
+slow_down() { # 1 Gbit/s out of each host
+  command -v tc >/dev/null || skip "needs tc (Debian package iproute2)"
+  for host in 0 1 2 3; do
+    ip netns exec "rh$id$host" tc qdisc add dev "net$host" root tbf rate 1gbit burst 256kb latency 20ms ||
+      skip "no tbf queueing discipline here"
+  done
+}
+
+sent_by() { ip netns exec "rh$id$1" cat "/sys/class/net/net$1/statistics/tx_bytes"; }
+
+expect_share() { # how many times the vector leaves each host, at 125 bytes a microsecond
+  share=$(awk -v times="$1" '$1 == 67108864 { printf "%.1f", 100 * $1 * times / $10 / 125 }' "$work/out.0")
+  echo "$share % of the line's rate"
+  awk -v share="$share" 'BEGIN { exit !(share >= 92) }' || fail "$share % of the line's rate, less than 92"
 }
 
 case $case_name in
@@ -106,19 +123,32 @@ case $case_name in
     echo "noticed after $took s"
     eval "kill -9 \$pid3" 2>/dev/null || true
     ;;
-  line-rate) # 1 Gbit/s out of each host: the ring must keep 92 % of it busy with the vector's bytes
-    command -v tc >/dev/null || skip "needs tc (Debian package iproute2)"
+  line-rate) # a ring of four moves 3/2 of the vector out of each host
     make_hosts 4
-    for host in 0 1 2 3; do
-      ip netns exec "rh$id$host" tc qdisc add dev "net$host" root tbf rate 1gbit burst 256kb latency 20ms ||
-        skip "no tbf queueing discipline here"
-    done
+    slow_down
     for host in 0 1 2 3; do start_rank $host allreduce -b 64M -e 64M -n 5 -w 1; done
     expect_success
-    # A ring of four moves 3/2 of the vector out of each host; 125 bytes are a microsecond of the line.
-    share=$(awk '$1 == 67108864 { printf "%.1f", 100 * $1 * 1.5 / $10 / 125 }' "$work/out.0")
-    echo "$share % of the line's rate"
-    awk -v share="$share" 'BEGIN { exit !(share >= 92) }' || fail "$share % of the line's rate, less than 92"
+    expect_share 1.5
+    ;;
+  shared-hosts) # two ranks on each of two hosts, one after the other and side by side; and three on one
+    make_hosts 4
+    for hosts in '0 1 0 1' '0 0 1 1' '0 1 1 1'; do
+      for rank in 0 1 2 3; do start_rank $rank allreduce -b 4 -e 16M -f 64 -n 5; done
+      expect_success
+      grep -q 'transport shm+tcp' "$work/out.0" || fail "ranks of one host do not share memory"
+    done
+    ;;
+  shared-hosts-line-rate) # two hosts of two ranks: the vector leaves each host once, not more, at the rate of its line
+    make_hosts 4
+    slow_down
+    hosts='0 0 1 1'
+    before=$(sent_by 0)
+    for rank in 0 1 2 3; do start_rank $rank allreduce -b 64M -e 64M -n 5 -w 1 -c 0; done
+    expect_success
+    expect_share 1
+    awk -v sent=$(($(sent_by 0) - before)) 'BEGIN { times = sent / 67108864 / 12  # 6 out of place, 6 in place
+      printf "%.3f of the vector left host 0 each time, headers included\n", times; exit !(times <= 1.04) }' ||
+      fail "more than the vector leaves a host"
     ;;
   *) echo "no case $case_name"; exit 2 ;;
 esac

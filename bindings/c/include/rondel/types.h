@@ -86,8 +86,10 @@ typedef struct rondel_registration* rondel_registration_t;
 typedef struct rondel_options {
   size_t struct_size;
   const char* name;      /* names the job in logs and store keys; RONDEL_JOB */
-  const char* transport; /* RONDEL_TRANSPORT; "tcp", ... ; default: the fastest that all ranks share */
-  const char* algorithm; /* RONDEL_ALGORITHM; "ring", "circulant", "one_shot", "recursive_doubling" */
+  const char* transport; /* RONDEL_TRANSPORT; "tcp", "shm", "shm+tcp", ... ; default: the fastest that all
+                            ranks share */
+  const char* algorithm; /* RONDEL_ALGORITHM; "ring", "circulant", "one_shot", "recursive_doubling",
+                          * "hierarchical" */
   /* Numeric address of this host on which rank 0 may listen when no launcher serves the job's meeting point;
    * the other ranks must be able to reach it. Default: 127.0.0.1 when all ranks are known to be on this host,
    * else an address of an interface that RONDEL_NET allows, else that of the default route. */
