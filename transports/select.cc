@@ -57,15 +57,14 @@ Verdict judge(std::string_view name, std::span<const Offers> by_rank, std::span<
 /// Empty when `name`, which all ranks can use, is no mux.
 std::vector<std::uint32_t> places_of(std::string_view name, std::span<const Offers> by_rank) {
   std::vector<std::uint32_t> places;
-  std::map<std::string_view, std::uint32_t> place_of_domain;
-  bool is_mux = false;
+  std::map<std::string_view, std::uint32_t> lowest_of_domain;
   for (const Offers& offers : by_rank) {
-    const std::string& domain = find_probe(offers, name)->inner_domain;
+    const std::optional<std::string>& domain = find_probe(offers, name)->inner_domain;
+    if (!domain) return {};
     const auto rank = static_cast<std::uint32_t>(places.size());
-    is_mux |= !domain.empty();
-    places.push_back(domain.empty() ? rank : place_of_domain.try_emplace(domain, rank).first->second);
+    places.push_back(domain->empty() ? rank : lowest_of_domain.try_emplace(*domain, rank).first->second);
   }
-  return is_mux ? places : std::vector<std::uint32_t>();
+  return places;
 }
 
 bool all_differ(std::span<const std::uint32_t> places) {
@@ -88,7 +87,8 @@ Bytes encode(const Offers& offers) {
   for (const Offer& offer : offers) {
     writer.text(offer.name).number(static_cast<std::uint8_t>(offer.probe.usable ? 1 : 0));
     writer.text(offer.probe.why_not).text(offer.probe.domain).number(offer.probe.bytes_per_second);
-    writer.text(offer.probe.inner_domain);
+    writer.number(static_cast<std::uint8_t>(offer.probe.inner_domain ? 1 : 0));
+    if (offer.probe.inner_domain) writer.text(*offer.probe.inner_domain);
   }
   return writer.take();
 }
@@ -104,7 +104,7 @@ Result<Offers> decode_offers(std::span<const std::byte> bytes) {
     offer.probe.why_not = reader.text(kTextLimit);
     offer.probe.domain = reader.text(kTextLimit);
     offer.probe.bytes_per_second = reader.number<std::uint64_t>();
-    offer.probe.inner_domain = reader.text(kTextLimit);
+    if (reader.number<std::uint8_t>() != 0) offer.probe.inner_domain = reader.text(kTextLimit);
     offers.push_back(std::move(offer));
   }
   if (!reader.finished() || offers.size() != count)
@@ -120,13 +120,13 @@ Result<Choice> select_transport(std::span<const Offers> by_rank, std::span<const
   std::string reasons;
   for (const std::string& name :
        candidates(by_rank, wanted)) {  // in the order of names, so that ties are settled
-    const Verdict verdict = judge(name, by_rank, hosts);
+    Verdict verdict = judge(name, by_rank, hosts);
     if (!verdict.usable) {
       reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", name, verdict.why_not);
       continue;
     }
     std::vector<std::uint32_t> places = places_of(name, by_rank);
-    if (wanted.empty() && !places.empty() && all_differ(places)) continue;  // its outer transport does
+    if (!places.empty() && all_differ(places)) verdict.bytes_per_second = 0;  // its outer transport does
     if (!best.transport.empty() && verdict.bytes_per_second <= best_bytes_per_second) continue;
     best = {name, std::move(places)};
     best_bytes_per_second = verdict.bytes_per_second;

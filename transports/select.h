@@ -31,8 +31,8 @@ Bytes encode(const Offers& offers);
 Result<Offers> decode_offers(std::span<const std::byte> bytes);
 
 /// The fastest transport (bytes_per_second of its slowest rank; ties: name) that every rank can use in one
-/// common domain; `wanted`, when not empty, is the only candidate, and a mux is one only where two ranks
-/// share a place. unavailable says for every candidate which rank (and host) can not use it and why.
+/// common domain; a mux where no two ranks share a place comes last. `wanted`, when not empty, is the only
+/// candidate. unavailable says for every candidate which rank (and host) can not use it and why.
 Result<Choice> select_transport(std::span<const Offers> by_rank, std::span<const std::string> hosts,
                                 std::string_view wanted);
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,8 +23,8 @@ struct Probe {
   std::string why_not;                 ///< one sentence when not usable, with the fix in it
   std::string domain;                  ///< endpoints connect exactly when their domains are equal
   std::uint64_t bytes_per_second = 0;  ///< rough expectation, for choosing between transports
-  /// Of a mux: ranks with equal ones reach each other by its inner transport; empty: not by that.
-  std::string inner_domain;
+  /// Of a mux: ranks with equal ones reach each other by its inner transport; empty: that is not usable here.
+  std::optional<std::string> inner_domain;
 };
 
 struct EndpointOptions {

@@ -223,7 +223,7 @@ TEST_CASE("a rank that leaves early is named on every other rank") {
   for (const Rank size : {2, 3, 4}) {
     RingWorld world(size);
     CHECK(world.run_bare([&](RankTest& test) {
-      auto communicator = Communicator::create(world.make_job(), world.options(test.rank()));
+      auto communicator = Communicator::create(world.make_job(test.rank()), world.options(test.rank()));
       test.require_ok(communicator, "create");
       std::vector<float> data(1000, 1.0F);
       test.require_ok((*communicator)->run(all_reduce_request(data, data)), "before");
@@ -309,7 +309,7 @@ TEST_CASE("a rank that never comes to create is named by those that did") {
     CommunicatorOptions options = world.options(test.rank());
     options.start_timeout = std::chrono::milliseconds(300);
     const auto start = Clock::now();
-    const auto communicator = Communicator::create(world.make_job(), options);
+    const auto communicator = Communicator::create(world.make_job(test.rank()), options);
     test.expect(seconds_since(start) < 5, "soon after the start timeout");
     test.require(!communicator.ok(), "create fails");
     test.expect_equal(communicator.code(), Code::timed_out, communicator.status().text());
@@ -325,7 +325,7 @@ TEST_CASE("settings that must agree are refused with both values") {
   CHECK(world.run_bare([&](RankTest& test) {
     CommunicatorOptions options = world.options(test.rank());
     options.segment_bytes = test.rank() == 0 ? 4096 : 8192;
-    const auto communicator = Communicator::create(world.make_job(), options);
+    const auto communicator = Communicator::create(world.make_job(test.rank()), options);
     test.expect_equal(communicator.code(), Code::refused, "code");
     test.expect(communicator.status().text().find("rank 0 has 4096, rank 1 has 8192") != std::string::npos,
                 communicator.status().text());

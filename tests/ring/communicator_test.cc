@@ -426,7 +426,7 @@ TEST_CASE("split by colour and key; the parts work at once and beside the whole"
 TEST_CASE("the same name can be used again, with other sizes") {
   RingWorld world(4);
   CHECK(world.run_bare([&](RankTest& test) {
-    auto job = world.make_job();
+    auto job = world.make_job(0);
     for (const Rank size : {4, 2, 4, 3}) {
       if (test.rank() >= size) {
         test.require_ok(job->store->add(fmt::format("world/uses/{}", test.rank()), 1), "a use passed by");

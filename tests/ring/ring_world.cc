@@ -8,6 +8,12 @@
 
 #include "lib/arena.h"
 #include "tests/support/reference.h"
+#if defined(RONDEL_TEST_RING_SHM) || defined(RONDEL_TEST_RING_MUX)
+#include "transports/shm/transport.h"
+#endif
+#if defined(RONDEL_TEST_RING_MUX)
+#include "transports/mux/transport.h"
+#endif
 
 namespace rondel::test {
 namespace {
@@ -102,14 +108,60 @@ std::uint64_t offset_in_place(const Trial& trial, Rank rank) {
 
 }  // namespace
 
+#if defined(RONDEL_TEST_RING_MUX)
+namespace {
+
+/// Shared memory that says that it connects ranks 0 and 1, 2 and 3, ... only.
+class InPairs final : public Transport {
+ public:
+  InPairs(Rank rank, const Secret& secret) : rank_(rank), shm_(shm::make_transport({}, secret)) {}
+  std::string_view name() const override { return "pairs"; }
+  Probe probe() const override {
+    Probe probe = shm_->probe();
+    probe.domain += fmt::format("/{}", rank_ / 2);
+    return probe;
+  }
+  Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
+    return shm_->open(options);
+  }
+
+ private:
+  const Rank rank_;
+  const std::unique_ptr<Transport> shm_;
+};
+
+/// A mux with its two transports.
+class PairsAndRest final : public Transport {
+ public:
+  PairsAndRest(Rank rank, const Secret& secret, std::shared_ptr<loopback::World> world)
+      : inner_(rank, secret),
+        outer_(loopback::make_transport(std::move(world))),
+        mux_(mux::make_transport(inner_, *outer_, std::chrono::microseconds(20))) {}
+  std::string_view name() const override { return mux_->name(); }
+  Probe probe() const override { return mux_->probe(); }
+  Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
+    return mux_->open(options);
+  }
+
+ private:
+  InPairs inner_;
+  const std::unique_ptr<Transport> outer_;
+  const std::unique_ptr<Transport> mux_;
+};
+
+}  // namespace
+#endif
+
 RingWorld::RingWorld(Rank ranks) : ranks_(ranks), secret_(Secret::generate().value()) {
   server_ = TcpServer::start({}, secret_).value();
 }
 
-std::shared_ptr<Job> RingWorld::make_job() {
+std::shared_ptr<Job> RingWorld::make_job([[maybe_unused]] Rank rank) {
   auto job = std::make_shared<Job>();
-#ifdef RONDEL_TEST_RING_SHM
+#if defined(RONDEL_TEST_RING_SHM)
   job->transports.push_back(shm::make_transport({}, secret_));
+#elif defined(RONDEL_TEST_RING_MUX)
+  job->transports.push_back(std::make_unique<PairsAndRest>(rank, secret_, world_));
 #else
   job->transports.push_back(loopback::make_transport(world_));
 #endif
@@ -136,7 +188,7 @@ std::string RingWorld::run(const Body& body, const Tune& tune) {
   return run_bare([&](RankTest& test) {
     CommunicatorOptions own = options(test.rank());
     if (tune) tune(test.rank(), own);
-    auto communicator = Communicator::create(make_job(), own);
+    auto communicator = Communicator::create(make_job(test.rank()), own);
     test.require_ok(communicator, "create");
     body(test, **communicator);
   });

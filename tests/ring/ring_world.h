@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job whose ranks are threads of the test: a real job server with liveness, a store in memory, and links
-// over loopback or, where RONDEL_TEST_RING_SHM is defined, shared memory. Each rank's body gets its own Job
-// and Communicator. Main thread only, except run()'s bodies.
+// over loopback, shared memory (where RONDEL_TEST_RING_SHM is defined), or shared memory between two ranks
+// each and loopback between those pairs (RONDEL_TEST_RING_MUX). Each rank's body gets its own Job and
+// Communicator. Main thread only, except run()'s bodies.
 #pragma once
 
 #include <functional>
@@ -14,9 +15,7 @@
 #include "ring/communicator.h"
 #include "tests/support/rank_test.h"
 #include "tests/support/thread_world.h"
-#ifdef RONDEL_TEST_RING_SHM
-#include "transports/shm/transport.h"
-#else
+#if !defined(RONDEL_TEST_RING_SHM)
 #include "transports/loopback/transport.h"
 #endif
 
@@ -29,7 +28,7 @@ class RingWorld {
 
   explicit RingWorld(Rank ranks);
 
-  std::shared_ptr<Job> make_job();
+  std::shared_ptr<Job> make_job(Rank rank);
   CommunicatorOptions options(Rank rank) const;
 
   /// Creates a communicator on every rank and calls `body`; all failures, one a line.
@@ -42,7 +41,7 @@ class RingWorld {
   Secret secret_;
   std::unique_ptr<TcpServer> server_;
   std::shared_ptr<MemoryStoreData> store_ = make_memory_store_data();
-#ifndef RONDEL_TEST_RING_SHM
+#if !defined(RONDEL_TEST_RING_SHM)
   std::shared_ptr<loopback::World> world_ = loopback::make_world();
 #endif
 };

@@ -33,7 +33,7 @@ TEST_CASE("names are parsed; others are refused with the list of what there is")
   CHECK_FALSE(parse_algorithm("").value().has_value());
   const auto refused = parse_algorithm("tree");
   CHECK(refused.code() == Code::invalid_argument);
-  for (const char* name : {"ring", "circulant", "one_shot", "recursive_doubling"})
+  for (const char* name : {"ring", "circulant", "one_shot", "recursive_doubling", "hierarchical"})
     CHECK(refused.status().text().find(name) != std::string::npos);
 }
 
@@ -49,6 +49,22 @@ TEST_CASE("every collective gets an algorithm that can run it, whatever was aske
           chosen(tuning, shape);
           chosen(tuning, shape, DataType::int32, ReduceOp::max);
         }
+}
+
+TEST_CASE("large vectors go by host where some ranks share one; small ones and lone ranks do not") {
+  const Tuning tuning;
+  Shape shape = shape_of(Kind::all_reduce, 4, 64U << 20U);
+  CHECK(chosen(tuning, shape) == Algorithm::ring);
+  shape.places = {0, 0, 2, 2};
+  CHECK(chosen(tuning, shape) == Algorithm::hierarchical);
+  CHECK(chosen(tuning, shape, DataType::int32, ReduceOp::max) == Algorithm::hierarchical);
+  shape.places = {0, 1, 2, 3};
+  CHECK(chosen(tuning, shape) == Algorithm::ring);
+  shape.places = {0, 0, 0, 0};
+  CHECK(chosen(tuning, shape) == Algorithm::ring);
+  shape = shape_of(Kind::all_reduce, 4, 4096);
+  shape.places = {0, 0, 2, 2};
+  CHECK(chosen(tuning, shape) != Algorithm::hierarchical);
 }
 
 TEST_CASE("what was asked for is used where it can run") {

@@ -50,6 +50,35 @@ TEST_CASE("ranks in different domains do not share a transport") {
   CHECK(contains(wanted.status().text(), "rank 0 on a is in domain host a, rank 1 on b in host b"));
 }
 
+/// Of a mux: usable everywhere, with an inner one that reaches ranks of equal `host`.
+Offer mux(std::string host) {
+  Offer mux = offer("shm+tcp", 10);
+  mux.probe.inner_domain = std::move(host);
+  return mux;
+}
+
+TEST_CASE("a mux is selected when some ranks share a place and not all do") {
+  const auto places = [](std::vector<std::string> hosts, std::string_view wanted = "") {
+    std::vector<Offers> by_rank;
+    for (const std::string& host : hosts)
+      by_rank.push_back(
+          {offer("tcp", 10), host.empty() ? refusal("shm", "forbidden") : offer("shm", 50, host), mux(host)});
+    auto choice = select_transport(by_rank, {}, wanted);
+    REQUIRE(choice.ok());
+    return *choice;
+  };
+  CHECK(places({"a", "b", "a", "b"}).transport == "shm+tcp");
+  CHECK(places({"a", "b", "a", "b"}).places == std::vector<std::uint32_t>{0, 1, 0, 1});
+  CHECK(places({"a", "a", "a"}).transport == "shm");
+  CHECK(places({"a", "b", "c"}).transport == "tcp");
+  CHECK(places({"a", "b", "c"}).places.empty());
+  CHECK(places({"", "b", "b", ""}).places == std::vector<std::uint32_t>{0, 1, 1, 3});
+  CHECK(places({"", "", ""}).transport == "tcp");
+  CHECK(places({"a", "a"}, "shm+tcp").places == std::vector<std::uint32_t>{0, 0});
+  CHECK(places({"a", "b"}, "shm+tcp").transport == "shm+tcp");
+  CHECK(places({"a", "a", "b"}, "tcp").transport == "tcp");
+}
+
 TEST_CASE("a wanted transport is taken although another is faster") {
   const std::array<Offers, 1> by_rank{{{offer("tcp", 10), offer("shm", 50)}}};
   CHECK(select_transport(by_rank, Hosts{"a"}, "tcp")->transport == "tcp");
@@ -81,10 +110,11 @@ TEST_CASE("no offers at all is an answer, not a crash") {
 }
 
 TEST_CASE("offers survive their encoding") {
-  const Offers offers{offer("tcp", 123'456'789'012, "net"), refusal("shm", "no room")};
+  const Offers offers{offer("tcp", 123'456'789'012, "net"), refusal("shm", "no room"), mux("here")};
   const auto decoded = decode_offers(encode(offers));
   REQUIRE(decoded.ok());
-  REQUIRE(decoded->size() == 2);
+  REQUIRE(decoded->size() == 3);
+  CHECK((*decoded)[2].probe.inner_domain == "here");
   CHECK((*decoded)[0].name == "tcp");
   CHECK((*decoded)[0].probe.usable);
   CHECK((*decoded)[0].probe.domain == "net");

@@ -27,7 +27,7 @@ class MuxTransport final : public Transport {
   Probe probe() const override {
     Probe probe = outer_.probe();
     const Probe inside = inner_.probe();
-    if (probe.usable && inside.usable) probe.inner_domain = inside.domain;
+    probe.inner_domain = inside.usable ? inside.domain : std::string();
     return probe;
   }
 
