@@ -30,6 +30,12 @@ const Probe* find_probe(const Offers& offers, std::string_view name) {
   return found == offers.end() ? nullptr : &found->probe;
 }
 
+std::string names_of(const Offers& offers) {
+  std::string names;
+  for (const Offer& offer : offers) names += fmt::format("{}{}", names.empty() ? "" : ", ", offer.name);
+  return names.empty() ? "none" : names;
+}
+
 std::string rank_text(std::size_t rank, std::span<const std::string> hosts) {
   return rank < hosts.size() && !hosts[rank].empty() ? fmt::format("rank {} on {}", rank, hosts[rank])
                                                      : fmt::format("rank {}", rank);
@@ -43,7 +49,8 @@ Verdict judge(std::string_view name, std::span<const Offers> by_rank, std::span<
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     const Probe* probe = find_probe(by_rank[rank], name);
     if (probe == nullptr)
-      return {.why_not = fmt::format("{} does not have it in its build", rank_text(rank, hosts))};
+      return {.why_not = fmt::format("{} does not have it in its build (it has {})", rank_text(rank, hosts),
+                                     names_of(by_rank[rank]))};
     if (!probe->usable) return {.why_not = fmt::format("{}: {}", rank_text(rank, hosts), probe->why_not)};
     if (first == nullptr) first = probe;
     if (probe->domain != first->domain)

@@ -72,6 +72,7 @@ def contenders_over_memory(options, ranks):
     return [
         Contender("rondel", bench, shm),
         Contender("rondel-plain", [*bench, "--memory", "plain"], shm),
+        Contender("bound", [os.path.join(peers, "memory_bound"), "-np", str(ranks), *sweep]),
         Contender("openmpi", ["mpirun.openmpi", "-np", str(ranks), *(["--oversubscribe"] if few_cores else []), "--mca",
                               "pml", "ob1", "--mca", "btl", "vader,self",
                               os.path.join(peers, "mpi_allreduce.openmpi"), *sweep],
@@ -211,7 +212,7 @@ def parse():
                         help="shm: shared memory of one machine, Rondel with arena and with plain buffers")
     parser.add_argument("--congestion", nargs="+", default=["default", "cubic"])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", nargs="+", help="peers to run: raw raw-cubic openmpi mpich gloo")
+    parser.add_argument("--only", nargs="+", help="peers to run: raw raw-cubic bound openmpi mpich gloo")
     parser.add_argument("-b", default="4")
     parser.add_argument("-e", default="64M")
     parser.add_argument("-f", type=int, default=4)

@@ -100,7 +100,7 @@ TEST_CASE("a wanted transport that nobody knows is said so, with the way out") {
   const std::array<Offers, 2> by_rank{{{offer("tcp", 10)}, {offer("tcp", 10)}}};
   const auto name = select_transport(by_rank, Hosts{"a", "b"}, "quic");
   REQUIRE(name.code() == Code::unavailable);
-  CHECK(contains(name.status().text(), "quic: rank 0 on a does not have it in its build"));
+  CHECK(contains(name.status().text(), "quic: rank 0 on a does not have it in its build (it has tcp)"));
   CHECK(contains(name.status().text(), "unset RONDEL_TRANSPORT"));
 }
 
