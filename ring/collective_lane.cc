@@ -80,7 +80,7 @@ Status CollectiveLane::begin_next() {
 }
 
 bool CollectiveLane::wants_direct(const Operation& operation) const {
-  return direct_ && Direct::runs(operation.request.kind);
+  return direct_ && Direct::runs(operation.request);
 }
 
 void CollectiveLane::begin_direct(Operation& operation) {

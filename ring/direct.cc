@@ -51,14 +51,16 @@ Direct::Direct(LoadStore& memory, Rank rank, Rank size)
 
 Direct::~Direct() { close(); }
 
-bool Direct::runs(CollectiveKind kind) {
-  switch (kind) {
+bool Direct::runs(const CollectiveRequest& request) {
+  switch (request.kind) {
     case CollectiveKind::all_reduce:
     case CollectiveKind::reduce_scatter:
     case CollectiveKind::all_gather:
     case CollectiveKind::broadcast:
     case CollectiveKind::barrier:
       return true;
+    case CollectiveKind::all_to_all:
+      return request.counts.empty();  // how others cut their input is known to them alone
     default:
       return false;
   }
@@ -293,6 +295,12 @@ void Direct::assemble() {
         copy(output + part_offset(request, rank), inputs_[static_cast<std::size_t>(rank)],
              part_elements(request, rank) * element);
       return;
+    case CollectiveKind::all_to_all:
+      for (Rank rank = 0; rank < size_; ++rank)
+        copy(output + part_offset(request, rank),
+             moved(inputs_[static_cast<std::size_t>(rank)], part_offset(request, rank_)),
+             request.count * element);
+      return;
     case CollectiveKind::broadcast:
       return copy(output, inputs_[static_cast<std::size_t>(request.root)], request.count * element);
     default:
@@ -305,7 +313,8 @@ std::size_t Direct::bytes_assembled() const {
   const CollectiveRequest& request = operation_->request;
   const std::size_t own = part_elements(request, rank_);
   std::size_t elements = 0;
-  if (request.kind == CollectiveKind::reduce_scatter) elements = own * static_cast<std::size_t>(size_ - 1);
+  if (request.kind == CollectiveKind::reduce_scatter || request.kind == CollectiveKind::all_to_all)
+    elements = own * static_cast<std::size_t>(size_ - 1);
   if (request.kind == CollectiveKind::all_gather)
     elements = part_offset(request, size_) / size_of(request.type) - own;
   if (request.kind == CollectiveKind::broadcast && rank_ != request.root) elements = request.count;

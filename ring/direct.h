@@ -26,7 +26,7 @@ class Direct final : public Awaited {
   Direct(LoadStore& memory, Rank rank, Rank size);
   ~Direct() override;
 
-  static bool runs(CollectiveKind kind);
+  static bool runs(const CollectiveRequest& request);
 
   /// Shows this rank's board; all ranks are connected.
   Status open();

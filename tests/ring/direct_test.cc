@@ -2,6 +2,7 @@
 // Collectives by loads and stores: what they have that messages do not.
 #include <poll.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <numeric>
@@ -88,6 +89,38 @@ TEST_CASE("a large sum of memory that all can reach moves each byte once") {
     test.require_ok(communicator.run(sum_of(memory.floats())), "allreduce");
     // Of its quarter a rank loads what the three others gave.
     test.expect_equal(communicator.bytes_received() - before, std::uint64_t{3} << 20U, "bytes loaded");
+  }) == "");
+}
+
+TEST_CASE(
+    "an all-to-all of memory that all can reach moves each byte once, unless its counts differ by rank") {
+  RingWorld world(4);
+  CHECK(world.run([](RankTest& test, Communicator& communicator) {
+    static constexpr std::size_t kPart = 100'000;
+    Reachable from(4 * kPart), to(4 * kPart);
+    const auto rank = static_cast<std::size_t>(test.rank());
+    for (std::size_t i = 0; i < 4 * kPart; ++i) from.floats()[i] = static_cast<float>(i * 4 + rank);
+    CollectiveRequest request;
+    request.kind = CollectiveKind::all_to_all;
+    request.input = from.floats().data();
+    request.output = to.floats().data();
+    request.count = kPart;
+    for (int i = 0; i < 2; ++i) {
+      const std::uint64_t before = communicator.bytes_received();
+      test.require_ok(communicator.run(request), "alltoall");
+      if (i == 1) test.expect_equal(communicator.bytes_received() - before, 3 * kPart * 4, "bytes loaded");
+    }
+    const auto check = [&](const std::string& what) {
+      for (std::size_t i = 0; i < 4 * kPart; i += 7)
+        test.require(to.floats()[i] == static_cast<float>((rank * kPart + i % kPart) * 4 + i / kPart), what);
+      std::fill(to.floats().begin(), to.floats().end(), 0.0F);
+    };
+    check("equal counts");
+    const std::vector<std::uint64_t> counts(4, kPart);
+    request.count = 0;
+    request.counts = request.receive_counts = counts;
+    test.require_ok(communicator.run(request), "alltoall with counts");
+    check("counts by rank");
   }) == "");
 }
 
