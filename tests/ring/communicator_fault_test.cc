@@ -252,13 +252,12 @@ TEST_CASE("a rank that does not call is named when the operation's time is over"
               const auto start = Clock::now();
               const Status failed = communicator.run(all_reduce_request(data, data));
               const double took = seconds_since(start);
-              test.expect(took > 0.45 && took < 3, fmt::format("took {} s", took));
+              test.expect(took > 1.9 && took < 10, fmt::format("took {} s", took));
               test.expect_equal(failed.code(), Code::timed_out, failed.text());
               test.expect_equal(failed.failure().peer, 1, failed.text());
               if (communicator.rank() == 2) over.set();
             },
-            [](Rank, CommunicatorOptions& options) { options.timeout = std::chrono::milliseconds(500); }) ==
-        "");
+            [](Rank, CommunicatorOptions& options) { options.timeout = std::chrono::seconds(2); }) == "");
 }
 
 TEST_CASE("a send that nobody receives times out, and names the peer") {
@@ -304,13 +303,17 @@ TEST_CASE("waiting no longer than a deadline leaves the operation running") {
 
 TEST_CASE("a rank that never comes to create is named by those that did") {
   RingWorld world(3);
+  Meeting meeting(2);
   CHECK(world.run_bare([&](RankTest& test) {
     if (test.rank() == 1) return;
     CommunicatorOptions options = world.options(test.rank());
-    options.start_timeout = std::chrono::milliseconds(300);
+    options.start_timeout = std::chrono::seconds(2);
+    auto job = world.make_job(test.rank());
+    // One that begins later than the other's time-out would be named as well.
+    test.require(meeting.arrive_and_wait(Deadline::in(std::chrono::seconds(20))), "both are there");
     const auto start = Clock::now();
-    const auto communicator = Communicator::create(world.make_job(test.rank()), options);
-    test.expect(seconds_since(start) < 5, "soon after the start timeout");
+    const auto communicator = Communicator::create(std::move(job), options);
+    test.expect(seconds_since(start) < 10, "soon after the start timeout");
     test.require(!communicator.ok(), "create fails");
     test.expect_equal(communicator.code(), Code::timed_out, communicator.status().text());
     test.expect(communicator.status().text().find("1 of 3 ranks did not come to world in time: 1") !=

@@ -189,10 +189,10 @@ TEST_CASE("a send or a receive that the other side has not come to holds nothing
     test.require_ok(operation, "start");
     for (int i = 0; i < 10; ++i) test.require_ok(communicator.run(sum_of(memory.floats())), "allreduce");
     if (early)
-      test.require_ok(communicator.wait(*operation, Deadline::in(seconds(10))), "send");
+      test.require_ok(communicator.wait(*operation, Deadline::in(seconds(20))), "send");
     else
       test.require_ok(communicator.run(pair), "receive");
-    test.expect(Deadline::Clock::now() - begun < seconds(1), "in time");
+    test.expect(Deadline::Clock::now() - begun < seconds(8), "not held up until a deadline");
   }) == "");
 }
 
