@@ -184,7 +184,8 @@ constexpr std::array kRows{
          "File (mode 0600) that holds the job secret, for jobs that start without the launcher."},
         set_text<&Config::secret_file>},
     Row{{"RONDEL_TRANSPORT", "", "name", "unset",
-         "Transport to use: shm, tcp, or shm+tcp (shm inside each host); unset: the best that all ranks share."},
+         "Transport to use: shm, tcp, or shm+tcp (shm inside each host); unset: the best that all ranks "
+         "share."},
         set_text<&Config::transport>},
     Row{{"RONDEL_ALGORITHM", "", "name", "unset",
          "ring, circulant, one_shot, recursive_doubling or hierarchical; unset: chosen from measured cost."},
