@@ -195,7 +195,7 @@ Result<std::size_t> MuxEndpoint::progress(std::chrono::nanoseconds may_block_for
   if (!failure_.ok()) return failure_;
   const auto started = Deadline::Clock::now();
   for (int turns = 1;; ++turns) {
-    const auto finished = turn();
+    auto finished = turn();
     if (!finished.ok()) return finished;
     if (*finished > 0) patience_.moved();
     if (*finished > 0 || may_block_for <= std::chrono::nanoseconds::zero()) return finished;
