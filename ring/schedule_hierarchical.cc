@@ -109,6 +109,9 @@ class Hierarchy {
     return (host_ + hosts_.count() - distance % hosts_.count()) % hosts_.count();
   }
 
+  Rank next_driver(std::size_t slice) const { return hosts_.driver((host_ + 1) % hosts_.count(), slice); }
+  Rank prev_driver(std::size_t slice) const { return hosts_.driver(host_behind(1), slice); }
+
   void reduce_inside(std::size_t round, std::uint64_t block);
   void reduce_between(std::size_t slice, std::size_t step);
   void gather_between(std::size_t slice, std::size_t step);
@@ -170,7 +173,7 @@ void Hierarchy::reduce_inside(std::size_t round, std::uint64_t block) {
                        driven_by(builder_.rank(), before, block), {false, share_of(1, round)});
 }
 
-/// In hop j what has come from the j hosts before it and this one's own part are one sum.
+/// In hop j the sum of the j + 1 hosts behind meets this host's own.
 Fold Hierarchy::fold_of_hop(std::size_t hop) const {
   std::size_t incoming = 0;
   for (std::size_t back = 1; back <= hop + 1; ++back) incoming += hosts_.ranks(host_behind(back)).size();
@@ -179,13 +182,12 @@ Fold Hierarchy::fold_of_hop(std::size_t hop) const {
 
 /// All hops of the ring's first half that have a block in this step, in one message where they fold alike.
 void Hierarchy::reduce_between(std::size_t slice, std::size_t step) {
-  const Rank next = hosts_.driver((host_ + 1) % hosts_.count(), slice);
-  const Rank prev = hosts_.driver(host_behind(1), slice);
   const bool apart = shape().averaging == Averaging::weighted;
   ExtentList leaving, arriving, before;
   const auto put_down = [&](std::size_t hop) {
-    builder_.send(next, std::exchange(leaving, {}));
-    builder_.recv_reduce(prev, std::exchange(arriving, {}), std::exchange(before, {}), fold_of_hop(hop));
+    builder_.send(next_driver(slice), std::exchange(leaving, {}));
+    builder_.recv_reduce(prev_driver(slice), std::exchange(arriving, {}), std::exchange(before, {}),
+                         fold_of_hop(hop));
   };
   for (std::size_t hop = 0; hop < hops(); ++hop) {
     std::uint64_t block = 0;
@@ -210,8 +212,8 @@ void Hierarchy::gather_between(std::size_t slice, std::size_t step) {
     leaving.add(at(Place::output, chunk_of(slice, block, host_behind(hop))));
     arriving.add(at(Place::output, chunk_of(slice, block, host_behind(hop + 1))));
   }
-  builder_.send(hosts_.driver((host_ + 1) % hosts_.count(), slice), leaving);
-  builder_.recv(hosts_.driver(host_behind(1), slice), arriving);
+  builder_.send(next_driver(slice), leaving);
+  builder_.recv(prev_driver(slice), arriving);
 }
 
 void Hierarchy::gather_inside(std::uint64_t block) {

@@ -3,6 +3,7 @@
 // many calls as that takes, and sleeps then. How long is learnt (SpinBudget). Driver thread only.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -15,7 +16,9 @@ class Patience {
  public:
   using TimePoint = Deadline::Clock::time_point;
 
-  explicit Patience(SpinBudget::Time most) : budget_(most) {}
+  /// `spin`: the longest that it polls. Where ranks outnumber cores somebody else can use the time.
+  Patience(SpinBudget::Time spin, bool oversubscribed)
+      : budget_(oversubscribed ? std::min(spin, SpinBudget::kLeast) : spin) {}
 
   void posted() { stirred_ = true; }
   /// Something moved or finished: says whether polling was worth it.

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "lib/auth.h"
 #include "transports/transport.h"
 
 namespace rondel::conformance {
@@ -20,5 +21,8 @@ class Backend {
 };
 
 std::unique_ptr<Backend> make_backend();
+
+/// A job's secret, for backends that need one.
+Secret fresh_secret();
 
 }  // namespace rondel::conformance

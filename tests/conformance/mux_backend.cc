@@ -4,8 +4,6 @@
 #include <chrono>
 #include <utility>
 
-#include "lib/auth.h"
-#include "lib/check.h"
 #include "lib/config.h"
 #include "tests/conformance/backend.h"
 #include "transports/mux/transport.h"
@@ -15,12 +13,6 @@
 namespace rondel::conformance {
 
 namespace {
-
-Secret fresh_secret() {
-  auto secret = Secret::generate();
-  check(secret.ok(), "the system gives random numbers");
-  return *secret;
-}
 
 Config config_of_tests() {
   Config config;

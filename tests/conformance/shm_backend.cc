@@ -1,9 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdlib>
-#include <cstring>
-
-#include "lib/auth.h"
-#include "lib/check.h"
 #include "lib/config.h"
 #include "tests/conformance/backend.h"
 #include "transports/shm/transport.h"
@@ -15,11 +10,9 @@ namespace {
 class ShmBackend final : public Backend {
  public:
   std::unique_ptr<Transport> transport_for(Rank) override {
-    const auto secret = Secret::generate();
-    check(secret.ok(), "the system gives random numbers");
     Config config;
     config.shm_pull = RONDEL_TEST_SHM_PULL != 0;
-    return shm::make_transport(config, *secret);
+    return shm::make_transport(config, fresh_secret());
   }
   bool connects_processes() const override { return true; }
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "lib/auth.h"
 #include "lib/check.h"
 #include "lib/config.h"
 #include "tests/conformance/backend.h"
@@ -10,12 +9,6 @@
 namespace rondel::conformance {
 
 namespace {
-
-Secret fresh_secret() {
-  auto secret = Secret::generate();
-  check(secret.ok(), "the system gives random numbers");
-  return *secret;
-}
 
 class TcpBackend final : public Backend {
  public:

@@ -124,4 +124,10 @@ std::string run_world(Rank ranks, const Body& body, const WorldOptions& options)
       ranks, [&body](Member& member, const AddressBook&) { body(member); }, options);
 }
 
+Secret fresh_secret() {
+  auto secret = Secret::generate();
+  check(secret.ok(), "the system gives random numbers");
+  return *secret;
+}
+
 }  // namespace rondel::conformance

@@ -60,7 +60,7 @@ MuxEndpoint::MuxEndpoint(const EndpointOptions& options, std::chrono::nanosecond
                          Readiness readiness)
     : options_(options),
       capabilities_(both(outer->capabilities(), inner == nullptr ? nullptr : &inner->capabilities())),
-      patience_(options.oversubscribed ? std::min<SpinBudget::Time>(spin, SpinBudget::kLeast) : spin),
+      patience_(spin, options.oversubscribed),
       readiness_(std::move(readiness)) {
   sides_[kInner].endpoint = std::move(inner);
   sides_[kOuter].endpoint = std::move(outer);
@@ -225,8 +225,7 @@ int MuxEndpoint::wait_descriptor() {
 
 const Status& MuxEndpoint::poison(const Status& why) {
   if (failure_.ok()) failure_ = why;
-  each_side([&why](Endpoint& side) { side.abort(why.code()); });
-  open_works_ = 0;
+  abort(why.code());
   return failure_;
 }
 

@@ -33,9 +33,7 @@ ShmEndpoint::ShmEndpoint(std::unique_ptr<Door> door, const EndpointOptions& opti
                          const EndpointPolicy& policy, Readiness readiness, UniqueFd bell)
     : door_(std::move(door)),
       options_(options),
-      // Where ranks outnumber cores somebody else can use the time.
-      patience_(options_.oversubscribed ? std::min<SpinBudget::Time>(policy.spin, SpinBudget::kLeast)
-                                        : policy.spin),
+      patience_(policy.spin, options_.oversubscribed),
       readiness_(std::move(readiness)),
       bell_(std::move(bell)),
       stage_(kStageBytes),

@@ -34,9 +34,7 @@ TcpEndpoint::TcpEndpoint(std::shared_ptr<Listener> listener, HostIdentity host,
       interfaces_(std::move(interfaces)),
       options_(std::move(options)),
       policy_(policy),
-      // Where ranks outnumber cores somebody else can use the time.
-      patience_(options_.oversubscribed ? std::min<SpinBudget::Time>(policy.spin, SpinBudget::kLeast)
-                                        : policy.spin),
+      patience_(policy.spin, options_.oversubscribed),
       readiness_(std::move(readiness)),
       inbox_(std::make_shared<Inbox>()),
       stage_(kStageBytes),

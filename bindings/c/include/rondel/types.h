@@ -87,7 +87,7 @@ typedef struct rondel_options {
   size_t struct_size;
   const char* name;      /* names the job in logs and store keys; RONDEL_JOB */
   const char* transport; /* RONDEL_TRANSPORT; "tcp", "shm", "shm+tcp", ... ; default: the fastest that all
-                            ranks share */
+                          * ranks share */
   const char* algorithm; /* RONDEL_ALGORITHM; "ring", "circulant", "one_shot", "recursive_doubling",
                           * "hierarchical" */
   /* Numeric address of this host on which rank 0 may listen when no launcher serves the job's meeting point;
