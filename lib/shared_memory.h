@@ -34,7 +34,8 @@ class SharedMemory {
   static std::vector<std::uint64_t> departed_since(std::uint64_t& seen);
   static std::uint64_t departures();
 
-  /// At least `bytes`, rounded up to whole pages, or to whole huge pages from one huge page on.
+  /// At least `bytes`, rounded up to whole pages, or to whole huge pages from one huge page on. unavailable:
+  /// this process may not make any; out_of_resources names the limit that was met.
   static Result<SharedMemory> create(std::size_t bytes);
 
   SharedMemory(SharedMemory&& other) noexcept;

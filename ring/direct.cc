@@ -138,7 +138,8 @@ bool Direct::has_closed(Rank rank) const {
 }
 
 bool Direct::stands_ready(Rank rank) const {
-  if (board_of(rank) == nullptr || has_closed(rank)) return true;
+  if (board_of(rank) == nullptr) return memory_.board_of(rank) != nullptr;
+  if (has_closed(rank)) return true;
   if (phase_ == Phase::gathering) return offered(rank) || is_elsewhere(rank);
   return board_of(rank)->done.load(std::memory_order_acquire) >= number_;  // pairs with start_work()
 }
@@ -228,9 +229,9 @@ Result<bool> Direct::reach_all() {
     outputs_[index] = memory_.reach(rank, theirs.output, 1);
     if ((theirs.input.region != 0 && inputs_[index] == nullptr) ||
         (theirs.output.region != 0 && outputs_[index] == nullptr))
-      return Status(
-          Code::out_of_resources, fmt::format("the memory of rank {} can not be mapped", rank),
-          "see vm.max_map_count and the limit on address space (ulimit -v), or set RONDEL_ALGORITHM=ring");
+      return Status(Code::out_of_resources, fmt::format("the memory of rank {} can not be mapped", rank),
+                    "see vm.max_map_count and the limit on address space (ulimit -v) and open files (ulimit "
+                    "-n), or set RONDEL_ALGORITHM=ring");
   }
   return true;
 }

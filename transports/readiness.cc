@@ -2,6 +2,7 @@
 #include "transports/readiness.h"
 
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <array>
@@ -12,7 +13,12 @@ namespace rondel {
 Result<Readiness> Readiness::create() {
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return system_failure(Code::out_of_resources, "can not create an epoll descriptor", errno);
-  return Readiness(std::move(epoll));
+  UniqueFd bell(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!bell) return system_failure(Code::out_of_resources, "can not create an eventfd", errno);
+  Readiness readiness(std::move(epoll), std::move(bell));
+  std::uint32_t watched = 0;
+  readiness.watch(readiness.bell_.get(), EPOLLIN, watched);
+  return readiness;
 }
 
 void Readiness::watch(int socket, std::uint32_t events, std::uint32_t& watched) {
@@ -23,6 +29,13 @@ void Readiness::watch(int socket, std::uint32_t events, std::uint32_t& watched) 
   const int operation = watched == 0 ? EPOLL_CTL_ADD : events == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD;
   ::epoll_ctl(epoll_.get(), operation, socket, &event);
   watched = events;
+}
+
+void Readiness::ring(bool on) {
+  if (on == rung_) return;
+  rung_ = on;
+  eventfd_t drained = 0;
+  on ? ::eventfd_write(bell_.get(), 1) : ::eventfd_read(bell_.get(), &drained);
 }
 
 void Readiness::wait(std::chrono::nanoseconds at_most) {

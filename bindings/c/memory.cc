@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// rondel_alloc and rondel_free: one arena for the process, made at first use. rondel_register: what a
-// communicator is told of other memory.
+// rondel_alloc and rondel_free: one arena for the process, made at first use, or ordinary memory where none
+// can be shared. rondel_register: what a communicator is told of other memory.
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include "bindings/c/comm.h"
 #include "bindings/c/errors.h"
 #include "lib/arena.h"
+#include "lib/log.h"
 
 namespace rondel::c {
 namespace {
@@ -31,6 +35,7 @@ class ProcessMemory {
       arena_ = std::move(arena).value();
     }
     const auto buffer = arena_->allocate(bytes);
+    if (buffer.code() == Code::unavailable) return allocate_ordinary(bytes, buffer.status());
     RONDEL_TRY(buffer);
     std::memset(buffer->data, 0, buffer->bytes);
     buffers_.emplace(buffer->data, *buffer);
@@ -42,15 +47,31 @@ class ProcessMemory {
     const auto found = buffers_.find(memory);
     if (found == buffers_.end())
       return wrong(fmt::format("{} is no memory of rondel_alloc, or was freed already", memory));
-    arena_->release(found->second);
+    if (found->second)
+      arena_->release(*found->second);
+    else
+      std::free(memory);
     buffers_.erase(found);
     return {};
   }
 
  private:
+  // Where no memory can be shared no transport could read it in place, so nothing is lost but speed.
+  Result<void*> allocate_ordinary(std::size_t bytes, const Status& why) {
+    if (std::exchange(told_, true) == false)
+      log(LogLevel::warn, "rondel_alloc gives ordinary memory, since none can be shared: {}", why.text());
+    const std::size_t whole = (bytes + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
+    void* const memory = std::aligned_alloc(Arena::kAlignment, whole);
+    if (memory == nullptr) return Status(Code::out_of_resources, fmt::format("no memory of {} bytes", bytes));
+    std::memset(memory, 0, whole);
+    buffers_.emplace(memory, std::nullopt);
+    return memory;
+  }
+
   std::mutex mutex_;
   std::unique_ptr<Arena> arena_;
-  std::map<void*, MemorySpan> buffers_;
+  std::map<void*, std::optional<MemorySpan>> buffers_;  // nullopt: ordinary memory
+  bool told_ = false;
 };
 
 // A registration's handle is its name, so that nothing is left when the communicator goes.

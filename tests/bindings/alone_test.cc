@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank without a launcher: every operation, and everything that does not need a peer.
 #include <rondel.h>
+#include <sys/syscall.h>
 
 #include <array>
 #include <catch2/catch.hpp>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "tests/bindings/job_world.h"
+#include "tests/support/forbidden_call.h"
 
 namespace {
 
@@ -199,6 +201,26 @@ TEST_CASE("memory is zero, aligned, and given back once") {
   CHECK(rondel_alloc(1, nullptr) == RONDEL_INVALID_ARGUMENT);
   CHECK(rondel_alloc(std::size_t{1} << 50, &none) == RONDEL_OUT_OF_RESOURCES);
   CHECK(none == nullptr);
+}
+
+TEST_CASE("where no memory can be shared rondel_alloc gives ordinary memory, with the same promises") {
+  rondel::test::ProcessWorld world(1, [](rondel::test::RankTest& test, const rondel::test::Voice&) {
+    test.require(rondel::test::forbid_call(SYS_memfd_create), "a filter on system calls");
+    for (int i = 0; i < 2; ++i) {
+      void* memory = nullptr;
+      test.require(rondel_alloc(100'001, &memory) == RONDEL_OK, last_error().text);
+      test.expect(reinterpret_cast<std::uintptr_t>(memory) % 4096 == 0, "aligned");
+      const std::vector<unsigned char> zeros(100'001, 0);
+      test.expect(std::memcmp(memory, zeros.data(), zeros.size()) == 0, "zero");
+      std::memset(memory, 0xff, zeros.size());
+      test.expect(rondel_free(static_cast<char*>(memory) + 1) == RONDEL_INVALID_ARGUMENT, "not its begin");
+      test.expect(rondel_free(memory) == RONDEL_OK, "freed");
+      test.expect(rondel_free(memory) == RONDEL_INVALID_ARGUMENT, "once");
+    }
+  });
+  const auto ending = world.wait(0, rondel::Deadline::in(std::chrono::seconds(20)));
+  INFO(ending.words);
+  CHECK(ending.exit_code == 0);
 }
 
 TEST_CASE("memory that is registered is known by its registration, until it is forgotten") {

@@ -13,6 +13,8 @@
 #include "tests/support/clocks.h"
 #include "tests/support/sanitizers.h"
 
+#if !UNDER_ADDRESS_SANITIZER && !UNDER_THREAD_SANITIZER  // whose own memory and time are counted in
+
 namespace rondel::test {
 namespace {
 
@@ -29,8 +31,6 @@ double process_cpu_seconds() {
 }
 
 }  // namespace
-
-#if !UNDER_ADDRESS_SANITIZER && !UNDER_THREAD_SANITIZER  // whose own memory and time are counted in
 
 TEST_CASE("messages of 64 MiB take less than 16 MiB of a rank beside its buffers") {
   ProcessJob job(2, {.environment = {}}, [](RankTest& test, const Voice&, rondel_comm_t comm) {
@@ -70,6 +70,6 @@ TEST_CASE("a rank that waits for another, or has nothing to do, uses less than 1
   CHECK(job.end(std::chrono::seconds(30)) == "");
 }
 
-#endif
-
 }  // namespace rondel::test
+
+#endif

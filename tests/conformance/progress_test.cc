@@ -136,6 +136,37 @@ TEST_CASE("G5: the wait descriptor turns readable when there is something to do"
         }) == "");
 }
 
+TEST_CASE("G5: the wait descriptor is readable when what a new work waits for has arrived with another") {
+  CHECK(run_world(2, [](Member& m) {
+          if (m.e.wait_descriptor() < 0 || m.e.capabilities().max_in_flight < 4) return;
+          std::array<Completion*, 4> done;
+          for (Completion*& one : done) one = &m.armed(1);
+          const std::array<std::size_t, 4> bytes{100, 0, 200, 300};
+          std::vector<Buffer> buffers;
+          for (std::size_t i = 0; i < 4; ++i)
+            buffers.emplace_back(m.e, m.rank() == 0 ? message(0, 1, i, bytes[i]) : Bytes(bytes[i]));
+          if (m.rank() == 0) {
+            for (std::size_t i = 0; i < 4; ++i) m.t.require_ok(m.send(1, buffers[i].all(), *done[i]), "post");
+            (void)m.e.progress(nanoseconds::zero());
+            m.meet();
+            for (Completion* one : done) m.t.require_ok(m.progress_until(*one), "finish");
+            m.meet();  // not before: a link that closes is readable
+            return;
+          }
+          m.meet();  // now all four may be here
+          for (std::size_t i = 0; i < 4; ++i) {
+            m.t.require_ok(m.recv(0, buffers[i].all(), *done[i]), "post");
+            const Deadline deadline = soon();
+            while (!done[i]->done() && !deadline.passed()) {
+              m.t.require(readable(m.e.wait_descriptor(), milliseconds(10'000)), "readable");
+              m.t.require_ok(m.e.progress(nanoseconds::zero()), "progress");
+            }
+            m.t.expect(buffers[i].bytes() == message(0, 1, i, bytes[i]), "the bytes");
+          }
+          m.meet();
+        }) == "");
+}
+
 TEST_CASE("G5: the wait descriptor turns readable when a sender has to go on") {
   CHECK(run_world(2, [](Member& m) {
           if (m.e.wait_descriptor() < 0) return;

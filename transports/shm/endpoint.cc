@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -30,12 +29,11 @@ constexpr std::uint32_t kAwaitsPerNoteLook = 64;
 }  // namespace
 
 ShmEndpoint::ShmEndpoint(std::unique_ptr<Door> door, const EndpointOptions& options,
-                         const EndpointPolicy& policy, Readiness readiness, UniqueFd bell)
+                         const EndpointPolicy& policy, Readiness readiness)
     : door_(std::move(door)),
       options_(options),
       patience_(policy.spin, options_.oversubscribed),
       readiness_(std::move(readiness)),
-      bell_(std::move(bell)),
       stage_(kStageBytes),
       by_rank_(static_cast<std::size_t>(options_.size)) {
   capabilities_.max_in_flight = kMaxInFlight;
@@ -49,13 +47,8 @@ Result<std::unique_ptr<Endpoint>> ShmEndpoint::open(const EndpointOptions& optio
   RONDEL_TRY(door);
   auto readiness = Readiness::create();
   RONDEL_TRY(readiness);
-  UniqueFd bell(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!bell) return system_failure(Code::out_of_resources, "can not create an eventfd", errno);
-  std::unique_ptr<ShmEndpoint> endpoint(
-      new ShmEndpoint(std::move(door).value(), options, policy, *std::move(readiness), std::move(bell)));
-  std::uint32_t watched = 0;
-  endpoint->readiness_.watch(endpoint->bell_.get(), EPOLLIN, watched);
-  return std::unique_ptr<Endpoint>(std::move(endpoint));
+  return std::unique_ptr<Endpoint>(
+      new ShmEndpoint(std::move(door).value(), options, policy, *std::move(readiness)));
 }
 
 ShmEndpoint::~ShmEndpoint() { abort(Code::aborted); }
@@ -171,12 +164,14 @@ Result<std::size_t> ShmEndpoint::progress(std::chrono::nanoseconds may_block_for
       patience_.moved();
       return std::size_t{1};
     }
+    if (!failure_.ok()) return failure_;
     if (turn.moved) {
       empty_turns = 0;
       continue;
     }
     if (may_block_for <= std::chrono::nanoseconds::zero()) {
       if (++idle_calls_ % kCallsPerNoteLook == 0) read_notes();
+      if (!failure_.ok()) return failure_;
       return std::size_t{0};
     }
     const bool busy = !active_.empty() || awaited_ != nullptr;
@@ -195,7 +190,8 @@ void ShmEndpoint::watch_links() {
   for (const auto& link : by_rank_)
     if (link != nullptr) {
       const bool wanted = link->busy() || (awaited_ != nullptr && !link->gone());
-      readiness_.watch(link->socket(), wanted ? EPOLLIN : 0U, link->watched_events);
+      const std::uint32_t events = (wanted ? EPOLLIN : 0U) | (link->waits_for_room() ? EPOLLOUT : 0U);
+      readiness_.watch(link->socket(), events, link->watched_events);
     }
 }
 
@@ -215,30 +211,27 @@ bool ShmEndpoint::has_something_to_do() const {
 void ShmEndpoint::sleep(std::chrono::nanoseconds at_most) {
   watch_links();
   fall_asleep();
+  readiness_.ring(false);
   if (!has_something_to_do()) readiness_.wait(at_most);
   for (Link* link : active_) link->wake_up();
   if (head_ != nullptr) head_->sleeping.store(0, std::memory_order_relaxed);
-  eventfd_t drained = 0;
-  ::eventfd_read(bell_.get(), &drained);
   read_notes();
 }
 
 void ShmEndpoint::read_notes() {
-  if (awaited_ == nullptr) {
-    for (Link* link : active_) link->read_notes();
-    return;
+  for (const auto& link : by_rank_) {
+    // Loads and stores wait for any peer, works for their own.
+    if (link == nullptr || (awaited_ == nullptr && !link->busy())) continue;
+    link->read_notes();
+    if (link->faulty()) return poison_by(*link);
   }
-  for (const auto& link : by_rank_)  // any peer may have sent the wake
-    if (link != nullptr) link->read_notes();
 }
 
 int ShmEndpoint::wait_descriptor() {
-  eventfd_t drained = 0;
-  ::eventfd_read(bell_.get(), &drained);
   read_notes();
   watch_links();
   fall_asleep();
-  if (has_something_to_do() || !failure_.ok()) ::eventfd_write(bell_.get(), 1);
+  readiness_.ring(has_something_to_do() || !failure_.ok());
   return readiness_.descriptor();
 }
 
@@ -263,6 +256,7 @@ std::span<std::byte> ShmEndpoint::board() {
 std::byte* ShmEndpoint::board_of(Rank peer) {
   Link* const link = link_to(peer);
   const auto bytes = link == nullptr ? std::span<std::byte>() : link->board();
+  if (link != nullptr && link->faulty()) poison_by(*link);  // no work of its may ever be tried
   return bytes.size() < sizeof(BoardHead) + kBoardBytes ? nullptr : bytes.data() + sizeof(BoardHead);
 }
 

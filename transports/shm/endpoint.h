@@ -52,7 +52,7 @@ class ShmEndpoint final : public Endpoint, private LoadStore {
   };
 
   ShmEndpoint(std::unique_ptr<Door> door, const EndpointOptions& options, const EndpointPolicy& policy,
-              Readiness readiness, UniqueFd bell);
+              Readiness readiness);
 
   Link* link_to(Rank peer) const { return by_rank_[static_cast<std::size_t>(peer)].get(); }
   void take_in(Door::Guest guest, std::vector<Rank>& missing);
@@ -82,7 +82,6 @@ class ShmEndpoint final : public Endpoint, private LoadStore {
   Patience patience_;
   Capabilities capabilities_;
   Readiness readiness_;
-  const UniqueFd bell_;  // rings for a wait descriptor when there is something to do already
   std::vector<std::byte> stage_;
   std::vector<std::unique_ptr<Link>> by_rank_;  // null: not connected
   std::vector<Link*> active_;                   // links with works posted

@@ -319,7 +319,6 @@ void Link::take_refill(std::span<const std::byte> bytes) {
   if (!refused_ || receives_.empty() || receives_.front().missing_bytes() < bytes.size())
     return stop(Code::internal, "it sends bytes that were not asked for");
   receives_.front().take(bytes);
-  told_ = false;  // it may have more
 }
 
 // ---- both

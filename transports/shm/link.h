@@ -75,7 +75,7 @@ class Link {
     send_note(socket(), make_note(NoteKind::wake));
   }  // no room: then there is plenty to wake it
 
-  /// Takes the notes that have arrived, and with them word of the peer's death.
+  /// Takes the notes that have arrived, and with them word of the peer's death. May make the link faulty.
   void read_notes();
 
   /// Asks the peer for a wake when it moves something. Whether there is something to do already must be
@@ -83,6 +83,10 @@ class Link {
   void fall_asleep() { mine().sleeping.store(1, std::memory_order_seq_cst); }
   void wake_up() { mine().sleeping.store(0, std::memory_order_relaxed); }
   bool has_something_to_do() const;
+  /// Whether it goes on when the socket has room.
+  bool waits_for_room() const {
+    return !sends_.empty() && sends_.front().refilling && sends_.front().missing_bytes > 0;
+  }
 
   bool faulty() const { return fault_.code != Code::ok; }
   const LinkFault& fault() const { return fault_; }

@@ -243,6 +243,7 @@ void TcpEndpoint::watch_links() {
 
 void TcpEndpoint::sleep(std::chrono::nanoseconds at_most) {
   watch_links();
+  readiness_.ring(false);
   readiness_.wait(at_most);
   look_for_silence();
 }
@@ -290,6 +291,8 @@ void TcpEndpoint::abort(Code why) noexcept {
 
 int TcpEndpoint::wait_descriptor() {
   watch_links();
+  const auto goes_on = [](const Link* link) { return link->can_go_on_without_reading(); };
+  readiness_.ring(!failure_.ok() || std::any_of(active_.begin(), active_.end(), goes_on));
   return readiness_.descriptor();
 }
 

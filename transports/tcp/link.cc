@@ -106,6 +106,12 @@ Turn Link::receive_some() {
   return turn;
 }
 
+bool Link::can_go_on_without_reading() const {
+  if (receives_.empty()) return false;
+  const std::size_t ahead = cache_end_ - cache_begin_;
+  return faulty() || (in_payload_ ? ahead > 0 : ahead >= kHeaderBytes);
+}
+
 // Uses up what has been read; true when more bytes are needed to go on and nothing has finished yet.
 bool Link::accept_frames(Turn& turn) {
   while (!receives_.empty() && !faulty()) {

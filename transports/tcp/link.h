@@ -47,6 +47,8 @@ class Link {
 
   bool wants_to_send() const { return !sends_.empty(); }
   bool wants_to_receive() const { return !receives_.empty(); }
+  /// Whether bytes that were read ahead are for a posted work: the socket does not tell of them.
+  bool can_go_on_without_reading() const;
 
   Turn send_some();
   Turn receive_some();

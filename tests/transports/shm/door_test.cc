@@ -125,6 +125,36 @@ TEST_CASE("no descriptor left: whoever lacks it says so at once, with the limit"
   CHECK(ending.exit_code == 0);
 }
 
+TEST_CASE("no descriptor left for a peer's board: whoever lacks it says so at once, with the limit") {
+  struct Never final : Awaited {
+    explicit Never(LoadStore& of) : memory(of) {}
+    bool ready() const override { return memory.board_of(0) != nullptr; }
+    LoadStore& memory;
+  };
+  const bool sleeps = GENERATE(false, true);
+  rondel::test::ProcessWorld world(1, [sleeps](rondel::test::RankTest& test, const rondel::test::Voice&) {
+    Pair pair = connected_pair({.spin = sleeps ? seconds(0) : seconds(1)});
+    LoadStore& memory = *pair.one->load_store();
+    test.require_ok(memory.open_board(), "own board");
+    test.require_ok(pair.zero->load_store()->open_board(), "the peer's board");
+    const UniqueFd next(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    const rlimit few{static_cast<rlim_t>(next.get()), static_cast<rlim_t>(next.get())};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    const Never never(memory);
+    memory.await(&never);
+    const auto begun = Deadline::Clock::now();
+    const auto moved = pair.one->progress(seconds(10));
+    test.expect(Deadline::Clock::now() - begun < seconds(2), "at once");
+    test.expect_equal(moved.code(), Code::out_of_resources, "code");
+    const std::string text = pair.one->failure().text();
+    test.expect(text.find("rank 0") != std::string::npos && text.find("ulimit -n") != std::string::npos,
+                text);
+  });
+  const auto ending = world.wait(0, Deadline::in(seconds(20)));
+  INFO(ending.words);
+  CHECK(ending.exit_code == 0);
+}
+
 TEST_CASE("nothing of a job has a name in the file system") {
   const auto names = [] {
     std::vector<std::string> found;

@@ -2,20 +2,16 @@
 // Reading a process's memory is tried before it is relied upon; where the kernel forbids it the lane is used.
 #include "transports/shm/pull.h"
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
-#include <cerrno>
-#include <cstddef>
 #include <fstream>
 
 #include "lib/arena.h"
+#include "tests/support/forbidden_call.h"
 #include "tests/support/process_world.h"
 #include "tests/support/sanitizers.h"
 #include "tests/transports/shm/world.h"
@@ -23,18 +19,7 @@
 namespace rondel::shm::test {
 namespace {
 
-/// From here on this process may not read another's memory, as in many containers.
-bool forbid_pulling() {
-  sock_filter steps[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  sock_fprog program{static_cast<unsigned short>(std::size(steps)), steps};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
+bool forbid_pulling() { return rondel::test::forbid_call(SYS_process_vm_readv); }
 
 }  // namespace
 
@@ -94,6 +79,22 @@ TEST_CASE("where reading is forbidden later, what was offered is copied after al
                         std::string(), "afterwards");
       test.expect(to == wanted, "the bytes");
     }
+  });
+  const auto ending = world.wait(0, Deadline::in(std::chrono::seconds(30)));
+  INFO(ending.words);
+  CHECK(ending.exit_code == 0);
+}
+
+TEST_CASE("copying after all wakes whoever waits for a descriptor") {
+  rondel::test::ProcessWorld world(1, [](rondel::test::RankTest& test, const rondel::test::Voice&) {
+    Pair pair = connected_pair();
+    test.require(forbid_pulling(), "a filter on system calls");
+    std::vector<std::byte> from(3'000'000), to(from.size());  // more than a socket holds
+    fill(from, 4);
+    test.expect_equal(
+        transfer(pair, {from.data(), from.size()}, {to.data(), to.size()}, Verb::recv, Wait::descriptors),
+        std::string(), "transfer");
+    test.expect(holds(to, 4), "the bytes");
   });
   const auto ending = world.wait(0, Deadline::in(std::chrono::seconds(30)));
   INFO(ending.words);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/transports/shm/world.h"
 
+#include <poll.h>
+
 #include <fstream>
 #include <stdexcept>
 #include <thread>
@@ -45,7 +47,7 @@ bool holds(std::span<const std::byte> bytes, unsigned salt) {
   return true;
 }
 
-std::string transfer(Pair& pair, MemorySpan from, MemorySpan to, Verb verb) {
+std::string transfer(Pair& pair, MemorySpan from, MemorySpan to, Verb verb, Wait wait) {
   const auto source = pair.zero->register_memory(from), target = pair.one->register_memory(to);
   const Slice out{source->get(), 0, from.bytes}, in{target->get(), 0, to.bytes};
   Completion done;
@@ -63,6 +65,10 @@ std::string transfer(Pair& pair, MemorySpan from, MemorySpan to, Verb verb) {
     for (Endpoint* endpoint : {pair.zero.get(), pair.one.get()})
       if (const auto moved = endpoint->progress(std::chrono::nanoseconds::zero()); !moved.ok())
         return moved.status().text();
+    if (wait == Wait::descriptors && !done.done()) {
+      pollfd ready[] = {{pair.zero->wait_descriptor(), POLLIN, 0}, {pair.one->wait_descriptor(), POLLIN, 0}};
+      if (::poll(ready, 2, deadline.left_ms()) <= 0) return "neither turned readable";
+    }
     if (deadline.passed()) return "not done in time";
   }
   return done.code() == Code::ok ? std::string() : std::string(name_of(done.code()));

@@ -28,9 +28,12 @@ std::vector<Status> connect_both(Endpoint& zero, Endpoint& one, Deadline deadlin
 void fill(std::span<std::byte> bytes, unsigned salt);
 bool holds(std::span<const std::byte> bytes, unsigned salt);
 
+enum class Wait { never, descriptors };  // where nothing can be done: try again, or poll(2)
+
 /// Sends all of `from` from rank 0 and receives it in rank 1's `to`, both driven in turn; what went wrong, or
 /// nothing.
-std::string transfer(Pair& pair, MemorySpan from, MemorySpan to, Verb verb = Verb::recv);
+std::string transfer(Pair& pair, MemorySpan from, MemorySpan to, Verb verb = Verb::recv,
+                     Wait wait = Wait::never);
 
 /// How many mappings of memfds this process has.
 std::size_t mapped_memfds();

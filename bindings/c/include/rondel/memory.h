@@ -13,8 +13,9 @@ extern "C" {
 /* `bytes` of zeroed memory, aligned to 4096 bytes, backed by pages that are already there and that a local
  * rank can map: the fast path. Between ranks of one machine whose buffers are all of this kind, collectives
  * load and store in place instead of sending; a framework that takes its gradient storage from here (a pool,
- * a custom allocator) needs no other change. Not tied to a communicator. `bytes` 0 gives NULL. Any thread;
- * does not wait for anybody. RONDEL_OUT_OF_RESOURCES names the limit. */
+ * a custom allocator) needs no other change. Where the kernel lets this process share no memory it is
+ * ordinary memory, with one warning. Not tied to a communicator. `bytes` 0 gives NULL. Any thread; does not
+ * wait for anybody. RONDEL_OUT_OF_RESOURCES names the limit. */
 RONDEL_API rondel_status_t rondel_alloc(size_t bytes, void** memory);
 
 /* Gives memory of rondel_alloc back, once no operation uses it. Any thread. RONDEL_INVALID_ARGUMENT for what
