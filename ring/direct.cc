@@ -46,6 +46,7 @@ Direct::Direct(LoadStore& memory, Rank rank, Rank size)
       rank_(rank),
       size_(size),
       boards_(static_cast<std::size_t>(size)),
+      staged_(memory, rank, boards_),
       inputs_(static_cast<std::size_t>(size)),
       outputs_(static_cast<std::size_t>(size)) {}
 
@@ -144,7 +145,10 @@ bool Direct::stands_ready(Rank rank) const {
   return board_of(rank)->done.load(std::memory_order_acquire) >= number_;  // pairs with start_work()
 }
 
-bool Direct::ready() const { return phase_ == Phase::idle || next_ >= size_ || stands_ready(next_); }
+bool Direct::ready() const {
+  if (phase_ == Phase::staging) return staged_.ready();
+  return phase_ == Phase::idle || next_ >= size_ || stands_ready(next_);
+}
 
 void Direct::note_elsewhere(const Operation& operation) {
   if (board_ == nullptr) return;
@@ -162,6 +166,7 @@ Status Direct::differ(Rank peer, const Label& theirs) {
 // ---- working
 
 Result<Direct::State> Direct::advance() {
+  if (phase_ == Phase::staging) return advance_staged();
   for (; next_ < size_; ++next_) {
     if (board_of(next_) == nullptr) {
       auto* const shown = memory_.board_of(next_);
@@ -185,10 +190,26 @@ Result<Direct::State> Direct::advance() {
       return closed ? Result<State>(lost(next_)) : State::waiting;
     }
   }
-  if (phase_ == Phase::gathering) return start_work();
+  return phase_ == Phase::gathering ? start_work() : Result<State>(end(State::done));
+}
+
+Direct::State Direct::end(State state) {
   phase_ = Phase::idle;
   memory_.await(nullptr);
-  return State::done;
+  return state;
+}
+
+// A rank that closes after it has done its part is no loss.
+Result<Direct::State> Direct::advance_staged() {
+  std::vector<Rank> closed;
+  for (Rank rank = 0; rank < size_; ++rank)
+    if (has_closed(rank)) closed.push_back(rank);
+  const auto state = staged_.advance();
+  RONDEL_TRY(state);
+  if (*state != State::waiting) return end(*state);
+  const auto lagging =
+      std::find_if(closed.begin(), closed.end(), [this](Rank rank) { return staged_.lags(rank); });
+  return lagging == closed.end() ? Result<State>(State::waiting) : Result<State>(lost(*lagging));
 }
 
 // All offers are there.
@@ -197,11 +218,12 @@ Result<Direct::State> Direct::start_work() {
   if (small) work_on_boards();
   const Result<bool> reached = small ? Result<bool>(true) : reach_all();
   RONDEL_TRY(reached);
-  const bool declined = !*reached;
-  if (small || declined) {
-    phase_ = Phase::idle;
-    memory_.await(nullptr);
-    return declined ? State::declined : State::done;
+  if (small) return end(State::done);
+  if (!*reached) {
+    if (!Staged::runs(operation_->request)) return end(State::declined);
+    phase_ = Phase::staging;
+    staged_.begin(*operation_);
+    return advance_staged();
   }
   board_->working.store(1, std::memory_order_seq_cst);  // pairs with close()
   const bool whole = work();
@@ -229,9 +251,7 @@ Result<bool> Direct::reach_all() {
     outputs_[index] = memory_.reach(rank, theirs.output, 1);
     if ((theirs.input.region != 0 && inputs_[index] == nullptr) ||
         (theirs.output.region != 0 && outputs_[index] == nullptr))
-      return Status(Code::out_of_resources, fmt::format("the memory of rank {} can not be mapped", rank),
-                    "see vm.max_map_count and the limit on address space (ulimit -v) and open files (ulimit "
-                    "-n), or set RONDEL_ALGORITHM=ring");
+      return Staged::can_not_map(rank);
   }
   return true;
 }

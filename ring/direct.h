@@ -3,8 +3,9 @@
 // buffers on its board; when all have, each makes its part of the result and stores it where it belongs, and
 // when all have done that, all are done. Contributions are folded in the order of ranks, each element by one
 // rank, so all get the same bits. Two waits and no message: the lower bound of memory traffic, each input
-// read once and each output written once. What fits on a board needs one wait. Owned by a lane; driver thread
-// only. Waits nowhere but in its destructor, for peers that are in the middle of a store.
+// read once and each output written once. What fits on a board needs one wait; sums of memory that is out of
+// reach go over stages (staged.h). Owned by a lane; driver thread only. Waits nowhere but in its destructor,
+// for peers that are in the middle of a store.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 
 #include "ring/direct_board.h"
 #include "ring/operation.h"
+#include "ring/staged.h"
 #include "transports/endpoint.h"
 #include "transports/load_store.h"
 
@@ -32,12 +34,12 @@ class Direct final : public Awaited {
   Status open();
   bool is_open() const { return board_ != nullptr; }
 
-  enum class State { waiting, done, declined };  // declined: by all ranks; some memory can not be reached
+  using State = Staged::State;  // declined: by all ranks; some memory can not be reached
   void begin(const Operation& operation);
   /// Does what can be done without waiting. mismatch when the ranks do not mean the same.
   Result<State> advance();
   bool ready() const override;
-  Rank waiting_for() const { return next_; }
+  Rank waiting_for() const { return phase_ == Phase::staging ? staged_.waiting_for() : next_; }
   const std::optional<LabelMismatch>& mismatch() const { return mismatch_; }
 
   /// This rank runs a collective by messages: those who wait for it here must learn of it.
@@ -47,7 +49,7 @@ class Direct final : public Awaited {
   void close() noexcept;
 
  private:
-  enum class Phase { idle, gathering, finishing };
+  enum class Phase { idle, gathering, finishing, staging };
 
   DirectBoard* board_of(Rank rank) const { return boards_[static_cast<std::size_t>(rank)]; }
   const DirectBoard::Slot& slot_of(Rank rank) const { return board_of(rank)->slots[number_ % 2]; }
@@ -61,6 +63,8 @@ class Direct final : public Awaited {
   Status differ(Rank peer, const Label& theirs);
   const std::byte* payload_of(Rank rank) const;
   Result<State> start_work();
+  Result<State> advance_staged();
+  State end(State state);
   Result<bool> reach_all();
   bool work();
   void work_on_boards();
@@ -74,6 +78,7 @@ class Direct final : public Awaited {
   const Rank size_;
   DirectBoard* board_ = nullptr;
   std::vector<DirectBoard*> boards_;
+  Staged staged_;
 
   const Operation* operation_ = nullptr;
   std::uint64_t number_ = 0;

@@ -42,6 +42,18 @@ struct DirectBoard {
   /// The last collective that this rank runs another way, by its sequence, and what it is.
   alignas(64) std::atomic<std::uint64_t> elsewhere{0};
   std::atomic<std::uint64_t> elsewhere_label[2]{};
+
+  /// Memory of the library's own through which vectors go that the others can not reach. The numbers count
+  /// blocks, of every share alike, since the beginning.
+  struct alignas(64) Stage {
+    static constexpr std::uint32_t kUnknown = 0, kUsable = 1, kNone = 2;
+    std::atomic<std::uint32_t> state{kUnknown};  // of `memory`
+    LoadStore::Reference memory;
+    alignas(64) std::atomic<std::uint64_t> given{0};   // laid there for those who sum them
+    alignas(64) std::atomic<std::uint64_t> summed{0};  // of its own share, laid there for all
+    alignas(64) std::atomic<std::uint64_t> taken{0};   // sums of the others that it has copied
+  };
+  Stage stage;
 };
 static_assert(sizeof(DirectBoard) <= LoadStore::kBoardBytes);
 

@@ -2,8 +2,10 @@
 // Ranks that die, stop, leave, disagree or abort: every other rank gets an error that names who and why, in
 // time.
 #include <rondel.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -107,25 +109,44 @@ TEST_CASE("rank 0 serves the meeting point and is killed") {
 }
 
 TEST_CASE("a rank that is stopped is named at the operation timeout") {
-  constexpr Rank kStopped = 1;
+  const Rank stopped = GENERATE(1, 2);
   const bool reachable = GENERATE(false, true);
   ProcessJob job(3, {.timeout_seconds = "1", .environment = {}},
-                 [reachable](RankTest& test, const Voice& voice, rondel_comm_t comm) {
+                 [reachable, stopped](RankTest& test, const Voice& voice, rondel_comm_t comm) {
                    require_ok(test, rondel_barrier(comm), comm, "barrier");
                    voice.say("running");
                    const rondel_status_t status = sum_until_failure(comm, reachable);
                    voice.say("failed");
                    expect_status(test, status, RONDEL_TIMED_OUT, "status");
-                   expect_failure(test, comm, RONDEL_TIMED_OUT, kStopped);
+                   expect_failure(test, comm, RONDEL_TIMED_OUT, stopped);
                    rondel_destroy(comm);
                  });
   for (Rank rank = 0; rank < 3; ++rank)
     REQUIRE(job.world().heard(rank, "running", Deadline::in(seconds(20))));
-  job.world().signal(kStopped, SIGSTOP);
+  job.world().signal(stopped, SIGSTOP);
   const Deadline deadline = Deadline::in(seconds(4));
-  for (const Rank rank : {0, 2}) CHECK(job.world().heard(rank, "failed", deadline));
-  job.world().signal(kStopped, SIGKILL);
-  CHECK(job.end(seconds(10), kStopped) == "");
+  for (const Rank rank : {0, 3 - stopped}) CHECK(job.world().heard(rank, "failed", deadline));
+  job.world().signal(stopped, SIGKILL);
+  CHECK(job.end(seconds(10), stopped) == "");
+}
+
+TEST_CASE("a rank that may have no more shared memory makes sums slower, not wrong") {
+  ProcessJob job(3, {.environment = {}}, [](RankTest& test, const Voice&, rondel_comm_t comm) {
+    std::vector<float> data(300'000, 1.0F);
+    require_ok(test, rondel_allreduce(comm, data.data(), data.data(), 1, RONDEL_FLOAT32, RONDEL_SUM), comm,
+               "ranks reach one another");
+    const rlimit small{64 * 1024, RLIM_INFINITY};
+    if (test.rank() == 1) test.require(::setrlimit(RLIMIT_FSIZE, &small) == 0, "a limit on file sizes");
+    for (int i = 0; i < 2; ++i) {
+      std::fill(data.begin(), data.end(), 1.0F);
+      require_ok(test,
+                 rondel_allreduce(comm, data.data(), data.data(), data.size(), RONDEL_FLOAT32, RONDEL_SUM),
+                 comm, "allreduce");
+      test.expect(std::count(data.begin(), data.end(), 3.0F) == 300'000, "sum");
+    }
+    require_ok(test, rondel_finalize(comm), nullptr, "end");
+  });
+  CHECK(job.end(seconds(30)) == "");
 }
 
 TEST_CASE("a rank that leaves early is named, whether it says goodbye or just exits") {

@@ -67,17 +67,73 @@ TEST_CASE("many operations of sizes that change the way they go, one after anoth
   }) == "");
 }
 
-TEST_CASE("contributions are folded in the order of ranks, whatever the size") {
+TEST_CASE("contributions are folded in the order of ranks, whatever the size and wherever they lie") {
   RingWorld world(3);
-  for (const std::size_t count : {std::size_t{1}, std::size_t{700}, std::size_t{50'000}})
-    CHECK(world.run([count](RankTest& test, Communicator& communicator) {
-      Reachable memory(count);
-      const float given[] = {1e8F, 1.0F, -1e8F};
-      std::fill(memory.floats().begin(), memory.floats().end(), given[test.rank()]);
-      test.require_ok(communicator.run(sum_of(memory.floats())), "allreduce");
-      const float wanted = (1e8F + 1.0F) + -1e8F;
-      for (const float found : memory.floats()) test.require(found == wanted, std::to_string(found));
+  for (const bool reachable : {true, false})
+    for (const std::size_t count :
+         {std::size_t{1}, std::size_t{700}, std::size_t{50'000}, std::size_t{1'000'003}})
+      CHECK(world.run([count, reachable](RankTest& test, Communicator& communicator) {
+        Reachable memory(reachable ? count : 0);
+        std::vector<float> heap(reachable ? 0 : count);
+        const auto data = reachable ? memory.floats() : std::span(heap);
+        const float given[] = {1e8F, 1.0F, -1e8F};
+        std::fill(data.begin(), data.end(), given[test.rank()]);
+        test.require_ok(communicator.run(sum_of(data)), "allreduce");
+        const float wanted = (1e8F + 1.0F) + -1e8F;
+        for (const float found : data) test.require(found == wanted, std::to_string(found));
+      }) == "");
+}
+
+TEST_CASE(
+    "sums of memory that is out of reach: types, operators, sizes around a block, in and out of place") {
+  const std::uint64_t seed = test_seed();
+  const Rank ranks = GENERATE(2, 3, 5);  // five: smaller blocks
+  RingWorld world(ranks);
+  CHECK(world.run([seed, ranks](RankTest& test, Communicator& communicator) {
+    Random random(seed);  // the same on every rank
+    for (int i = 0; i < 60; ++i) {
+      // Whole blocks for each rank, and some elements more or fewer; some ranks may have nothing to sum.
+      const std::size_t blocks = random.below(12) * static_cast<std::size_t>(ranks) * 16'384;
+      const std::size_t count = blocks + 5000 + random.below(40) - 20;
+      const bool in_place = random.below(2) == 0;
+      const auto op = random.below(2) == 0 ? ReduceOp::sum : ReduceOp::max;
+      std::vector<std::int32_t> in(count), out(in_place ? 0 : count, -1);
+      const auto element = [i](Rank rank, std::size_t k) {
+        return static_cast<std::int32_t>((static_cast<std::size_t>(rank) + 1) * (k % 1009) + k / 7) + i;
+      };
+      for (std::size_t k = 0; k < count; ++k) in[k] = element(test.rank(), k);
+      CollectiveRequest request;
+      request.kind = CollectiveKind::all_reduce;
+      request.input = in.data();
+      request.output = in_place ? in.data() : out.data();
+      request.count = count;
+      request.type = DataType::int32;
+      request.op = op;
+      test.require_ok(communicator.run(request), "operation " + std::to_string(i));
+      const auto& found = in_place ? in : out;
+      bool right = true;
+      for (std::size_t k = 0; k < count; ++k) {
+        std::int32_t wanted = element(0, k);
+        for (Rank rank = 1; rank < ranks; ++rank)
+          wanted = op == ReduceOp::sum ? wanted + element(rank, k) : std::max(wanted, element(rank, k));
+        right = right && found[k] == wanted;
+      }
+      test.require(right, "the result of operation " + std::to_string(i));
+      for (std::size_t k = 0; !in_place && k < count; ++k)
+        test.require(in[k] == element(test.rank(), k), "the input is untouched");
+    }
+  }) == "");
+}
+
+TEST_CASE("a rank that leaves as soon as it has its sums keeps nobody from theirs") {
+  for (int round = 0; round < 20; ++round) {
+    RingWorld world(3);
+    CHECK(world.run([round](RankTest& test, Communicator& communicator) {
+      std::vector<float> heap(100'000 + static_cast<std::size_t>(round) * 10'000, 1.0F);
+      test.require_ok(communicator.run(sum_of(heap)), "allreduce");
+      test.expect(heap.front() == 3.0F && heap.back() == 3.0F, "sum");
     }) == "");
+  }
 }
 
 TEST_CASE("a large sum of memory that all can reach moves each byte once") {
@@ -200,8 +256,9 @@ TEST_CASE("the wait descriptor turns readable when the others have come") {
   RingWorld world(2);
   CHECK(world.run([](RankTest& test, Communicator& communicator) {
     Reachable memory(100'000);
+    std::vector<float> heap(400'000);
     for (int i = 0; i < 200; ++i) {
-      const auto operation = communicator.start(sum_of(memory.floats()));
+      const auto operation = communicator.start(sum_of(i % 2 == 0 ? memory.floats() : std::span(heap)));
       test.require_ok(operation, "start");
       for (;;) {
         test.require_ok(communicator.progress(std::chrono::nanoseconds::zero()), "progress");
