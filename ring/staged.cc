@@ -12,14 +12,12 @@
 namespace rondel {
 namespace {
 
-// So many blocks of a share may be on their way. Small blocks cost more in waiting than they gain in overlap;
-// with many ranks the stages must still fit in the caches.
-constexpr std::uint64_t kDepth = 8;
-constexpr std::size_t kMostBlockBytes = 64 * 1024;
-constexpr std::size_t kMostBlockBytesOfMany = 32 * 1024;
+// So many blocks of a share may be on their way. Small blocks cost more in waiting for one another than they
+// gain in overlap.
+constexpr std::uint64_t kDepth = 4;
 constexpr std::size_t kLeastBlockBytes = 16 * 1024;
+constexpr std::size_t kMostBlockBytes = 64 * 1024;
 constexpr std::size_t kBlocksOfSmallShare = 4;
-constexpr Rank kMany = 5;
 constexpr std::size_t kAlignment = 64;        // a multiple of every element's size
 constexpr std::size_t kFoldBytes = 8 * 1024;  // stays in the first cache until it is copied
 
@@ -41,20 +39,20 @@ void Staged::begin(const Operation& operation) {
   const auto ranks = static_cast<std::size_t>(size_);
   total_bytes_ = request_->count * size_of(request_->type);
   share_bytes_ = rounded_up((total_bytes_ + ranks - 1) / ranks);
-  block_bytes_ = std::clamp(rounded_up(share_bytes_ / kBlocksOfSmallShare), kLeastBlockBytes, slot_bytes());
+  block_bytes_ =
+      std::clamp(rounded_up(share_bytes_ / kBlocksOfSmallShare), kLeastBlockBytes, kMostBlockBytes);
   begin_ = given_ = summed_ = taken_ = end_;
   end_ = begin_ + (share_bytes_ + block_bytes_ - 1) / block_bytes_;
 }
 
 // ---- the stages
 
-std::size_t Staged::slot_bytes() const { return size_ < kMany ? kMostBlockBytes : kMostBlockBytesOfMany; }
-std::size_t Staged::stage_bytes() const { return static_cast<std::size_t>(size_) * kDepth * slot_bytes(); }
+std::size_t Staged::stage_bytes() const { return static_cast<std::size_t>(size_) * kDepth * kMostBlockBytes; }
 
 /// On the stage of one rank, where a block of another's share lies; of its own share the sums.
 std::byte* Staged::slot(Rank stage, Rank share, std::uint64_t block) const {
   const std::uint64_t index = static_cast<std::uint64_t>(share) * kDepth + block % kDepth;
-  return stages_[static_cast<std::size_t>(stage)] + index * slot_bytes();
+  return stages_[static_cast<std::size_t>(stage)] + index * kMostBlockBytes;
 }
 
 /// Makes this rank's stage, if that can be, and says so.

@@ -45,7 +45,6 @@ class Staged {
     return boards_[static_cast<std::size_t>(rank)]->stage;
   }
   DirectBoard::Stage& own() { return boards_[static_cast<std::size_t>(rank_)]->stage; }
-  std::size_t slot_bytes() const;
   std::size_t stage_bytes() const;
   std::byte* slot(Rank stage, Rank share, std::uint64_t block) const;
   std::pair<std::size_t, std::size_t> place_of(Rank share, std::uint64_t block) const;

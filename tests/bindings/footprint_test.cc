@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <fstream>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -65,6 +66,33 @@ TEST_CASE("a rank that waits for another, or has nothing to do, uses less than 1
     std::this_thread::sleep_for(pause);
     const double resting = process_cpu_seconds() - before;
     test.expect(resting < kSeconds / 100, "seconds used while nothing is to do: " + std::to_string(resting));
+    require_ok(test, rondel_finalize(comm), nullptr, "end");
+  });
+  CHECK(job.end(std::chrono::seconds(30)) == "");
+}
+
+TEST_CASE(
+    "a rank with nothing to do takes nothing from threads that compute, and is there when it is called") {
+  static constexpr double kSeconds = 2;
+  ProcessJob job(2, {.environment = {}}, [](RankTest& test, const Voice&, rondel_comm_t comm) {
+    require_ok(test, rondel_barrier(comm), comm, "barrier");
+    const double before = process_cpu_seconds();
+    std::vector<std::chrono::nanoseconds> computed(2 * std::thread::hardware_concurrency());
+    std::vector<std::thread> threads;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(kSeconds);
+    for (auto& mine : computed)
+      threads.emplace_back([&mine, until] {
+        while (std::chrono::steady_clock::now() < until) {
+        }
+        mine = cpu_time(CLOCK_THREAD_CPUTIME_ID);
+      });
+    for (std::thread& thread : threads) thread.join();
+    const std::chrono::duration<double> by_threads =
+        std::accumulate(computed.begin(), computed.end(), std::chrono::nanoseconds(0));
+    const double others = process_cpu_seconds() - before - by_threads.count();
+    test.expect(by_threads.count() > kSeconds / 10, "they computed");
+    test.expect(others < kSeconds / 100, "seconds of all other threads: " + std::to_string(others));
+    require_ok(test, rondel_barrier(comm), comm, "barrier");
     require_ok(test, rondel_finalize(comm), nullptr, "end");
   });
   CHECK(job.end(std::chrono::seconds(30)) == "");

@@ -87,7 +87,7 @@ TEST_CASE("contributions are folded in the order of ranks, whatever the size and
 TEST_CASE(
     "sums of memory that is out of reach: types, operators, sizes around a block, in and out of place") {
   const std::uint64_t seed = test_seed();
-  const Rank ranks = GENERATE(2, 3, 5);  // five: smaller blocks
+  const Rank ranks = GENERATE(2, 3, 5);
   RingWorld world(ranks);
   CHECK(world.run([seed, ranks](RankTest& test, Communicator& communicator) {
     Random random(seed);  // the same on every rank
