@@ -38,11 +38,11 @@ struct Row {
   std::string_view why_not_built;
 };
 
-// In order of preference.
+// Those after shm are joined with it as mux transports too.
 constexpr std::array<Row, 4> kRows{{
     {"nccl", nullptr, "not in this version"},
-    {"verbs", nullptr, "not in this version"},
     {"shm", kMakeShm, "configure with -Dshm=enabled"},
+    {"verbs", nullptr, "not in this version"},
     {"tcp", kMakeTcp, "built without Boost; install libboost-dev and configure with -Dtcp=enabled"},
 }};
 
@@ -50,7 +50,7 @@ constexpr std::array<Row, 4> kRows{{
 
 std::vector<std::unique_ptr<Transport>> make_transports(const Config& config, const Secret& secret) {
   std::vector<std::unique_ptr<Transport>> transports;
-  Transport* inner = nullptr;  // for a mux; those that come after it in the list are its outer ones
+  Transport* inner = nullptr;
   for (const Row& row : kRows) {
     if (row.make == nullptr) continue;
     transports.push_back(row.make(config, secret));
