@@ -22,7 +22,9 @@ namespace {
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
-constexpr unsigned kMfdNoExecSeal = 8;  // MFD_NOEXEC_SEAL of Linux 6.3, newer than Debian 12's headers
+// Newer than Debian 12's headers:
+constexpr unsigned kMfdNoExecSeal = 8;  // MFD_NOEXEC_SEAL of Linux 6.3
+constexpr int kMadvCollapse = 25;       // MADV_COLLAPSE of Linux 6.1
 
 std::string sized(std::size_t bytes) {
   if (bytes >= std::size_t{10} << 30) return fmt::format("{} GiB", bytes >> 30);
@@ -78,36 +80,17 @@ Result<UniqueFd> make_memfd(std::size_t bytes) {
   return fd;
 }
 
-// At a multiple of the huge page size, else the kernel can not use huge pages: reserves more and trims both
-// ends.
-Result<std::byte*> map_aligned(int fd, std::size_t bytes) {
-  const std::size_t alignment = bytes >= kHugePage ? kHugePage : kPage;
-  const std::size_t reserved = bytes + alignment - kPage;
-  void* raw = ::mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (raw == MAP_FAILED) {
-    const rlim_t space = limit_of(RLIMIT_AS);
-    if (errno == ENOMEM && space != RLIM_INFINITY)
-      return exhausted(bytes, fmt::format("the limit on address space (ulimit -v) is {}", sized(space)),
-                       "raise it or use smaller buffers");
-    return system_failure(Code::out_of_resources, "reserving " + sized(bytes) + " of address space", errno,
-                          "see vm.max_map_count and vm.overcommit_memory");
-  }
-  auto* start = static_cast<std::byte*>(raw);
-  const std::size_t skip = (alignment - reinterpret_cast<std::uintptr_t>(start) % alignment) % alignment;
-  std::byte* aligned = start + skip;
-  if (skip > 0) ::munmap(start, skip);
-  if (reserved - skip > bytes) ::munmap(aligned + bytes, reserved - skip - bytes);
-  if (::mmap(aligned, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
-    const int error = errno;
-    ::munmap(aligned, bytes);
-    return system_failure(Code::out_of_resources, "mapping " + sized(bytes) + " of shared memory", error);
-  }
-  return aligned;
+// Advice only: without huge pages everything works, slower. Most systems do not give them to shared memory by
+// themselves (shmem_enabled), but a range that has a page already can be made one.
+void ask_for_huge_pages(std::byte* data, std::size_t bytes) {
+  (void)::madvise(data, bytes, MADV_HUGEPAGE);
+  for (std::size_t at = 0; at + kHugePage <= bytes; at += kHugePage)
+    if (::madvise(data + at, kPage, MADV_POPULATE_WRITE) != 0) return;
+  if (bytes >= kHugePage) (void)::madvise(data, bytes, kMadvCollapse);
 }
 
 Status fault_in(int fd, std::byte* data, std::size_t bytes) {
-  // Advice only: without huge pages everything works, slower.
-  (void)::madvise(data, bytes, MADV_HUGEPAGE);
+  ask_for_huge_pages(data, bytes);
   if (::madvise(data, bytes, MADV_POPULATE_WRITE) == 0) return {};
   int error = errno;
   if (error == EINVAL) {  // before Linux 5.14: reserve the pages, so that touching them can not fail
@@ -173,6 +156,33 @@ class List {
 
 }  // namespace
 
+// Reserves more and trims both ends.
+Result<std::byte*> map_shared(int fd, std::size_t bytes) {
+  bytes = (bytes + kPage - 1) / kPage * kPage;
+  const std::size_t alignment = bytes >= kHugePage ? kHugePage : kPage;
+  const std::size_t reserved = bytes + alignment - kPage;
+  void* raw = ::mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (raw == MAP_FAILED) {
+    const rlim_t space = limit_of(RLIMIT_AS);
+    if (errno == ENOMEM && space != RLIM_INFINITY)
+      return exhausted(bytes, fmt::format("the limit on address space (ulimit -v) is {}", sized(space)),
+                       "raise it or use smaller buffers");
+    return system_failure(Code::out_of_resources, "reserving " + sized(bytes) + " of address space", errno,
+                          "see vm.max_map_count and vm.overcommit_memory");
+  }
+  auto* start = static_cast<std::byte*>(raw);
+  const std::size_t skip = (alignment - reinterpret_cast<std::uintptr_t>(start) % alignment) % alignment;
+  std::byte* aligned = start + skip;
+  if (skip > 0) ::munmap(start, skip);
+  if (reserved - skip > bytes) ::munmap(aligned + bytes, reserved - skip - bytes);
+  if (::mmap(aligned, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+    const int error = errno;
+    ::munmap(aligned, bytes);
+    return system_failure(Code::out_of_resources, "mapping " + sized(bytes) + " of shared memory", error);
+  }
+  return aligned;
+}
+
 std::optional<SharedMemory::Place> SharedMemory::find(const void* data, std::size_t bytes) {
   return List::of_process().find(static_cast<const std::byte*>(data), bytes);
 }
@@ -189,7 +199,7 @@ Result<SharedMemory> SharedMemory::create(std::size_t bytes) {
   RONDEL_TRY(check_room(whole));
   auto fd = make_memfd(whole);
   RONDEL_TRY(fd);
-  auto data = map_aligned(fd->get(), whole);
+  auto data = map_shared(fd->get(), whole);
   RONDEL_TRY(data);
   SharedMemory memory(std::move(fd).value(), data.value(), whole);
   RONDEL_TRY(fault_in(memory.fd(), memory.data(), whole));

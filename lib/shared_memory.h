@@ -60,4 +60,8 @@ class SharedMemory {
   std::uint64_t id_ = 0;
 };
 
+/// Maps `bytes` of a SharedMemory's descriptor, here or in another process; from one huge page on at a
+/// multiple of its size, else the kernel can not use them. To be given to munmap(2).
+Result<std::byte*> map_shared(int fd, std::size_t bytes);
+
 }  // namespace rondel

@@ -14,13 +14,16 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <limits>
 #include <random>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "lib/shared_memory.h"
 #include "lib/unique_fd.h"
 #include "tests/support/sanitizers.h"
 
@@ -45,6 +48,33 @@ MemorySpan allocated(Arena& arena, std::size_t bytes) {
   INFO(buffer.status().text());
   REQUIRE(buffer.ok());
   return *buffer;
+}
+
+/// How much of the mapping that begins at `data` is of huge pages.
+std::size_t huge_kilobytes(const std::byte* data) {
+  std::ostringstream begin;
+  begin << std::hex << reinterpret_cast<std::uintptr_t>(data) << '-';
+  std::ifstream maps("/proc/self/smaps");
+  std::string line;
+  while (std::getline(maps, line) && line.rfind(begin.str(), 0) != 0) {
+  }
+  while (std::getline(maps, line))
+    if (line.rfind("ShmemPmdMapped:", 0) == 0) return std::stoul(line.substr(line.find(':') + 1));
+  return 0;
+}
+
+/// Whether a page of shared memory can be made a huge one now.
+bool kernel_gives_huge_pages() {
+  constexpr std::size_t kHuge = 2 * kMebibyte;
+  constexpr int kMadvCollapse = 25;
+  const rondel::UniqueFd fd(::memfd_create("test", MFD_CLOEXEC));
+  if (!fd || ::ftruncate(fd.get(), kHuge) != 0) return false;
+  const auto mapped = rondel::map_shared(fd.get(), kHuge);
+  if (!mapped.ok()) return false;
+  **mapped = std::byte{1};
+  const bool gives = ::madvise(*mapped, kHuge, kMadvCollapse) == 0;
+  ::munmap(*mapped, kHuge);
+  return gives;
 }
 
 /// Runs `body` in a child process and returns the exit code that it gives.
@@ -154,6 +184,24 @@ TEST_CASE("arena: every page is present before the first touch") {
   CHECK(after.ru_minflt - before.ru_minflt < 16);  // of 768 pages
 }
 #endif
+
+TEST_CASE("arena: large memory is of huge pages, here and where it is mapped, if the kernel can at all") {
+  constexpr std::size_t kBytes = 8 * kMebibyte;
+  const bool can_before = kernel_gives_huge_pages();
+  auto arena = make_arena(kBytes);
+  const MemorySpan buffer = allocated(*arena, kBytes);
+  const auto mapped = rondel::map_shared(arena->place_of(buffer.data)->fd, kBytes);
+  REQUIRE(mapped.ok());
+  (void)::madvise(*mapped, kBytes, MADV_POPULATE_WRITE);
+  const bool everywhere =
+      huge_kilobytes(buffer.data) == kBytes / 1024 && huge_kilobytes(*mapped) == kBytes / 1024;
+  ::munmap(*mapped, kBytes);
+  if (!can_before || !kernel_gives_huge_pages()) {
+    WARN("skipped: the kernel makes no huge pages of shared memory (Linux 6.1, or memory is in pieces)");
+    return;
+  }
+  CHECK(everywhere);
+}
 
 TEST_CASE("arena: released room is merged and used again") {
   const auto arena = make_arena(2 * kMebibyte);

@@ -2,11 +2,12 @@
 #include "transports/shm/mapping.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <cerrno>
+
+#include "lib/shared_memory.h"
 
 namespace rondel::shm {
 
@@ -17,12 +18,10 @@ Result<Mapping> Mapping::of(int fd) {
   if (facts.st_size <= 0 || seals < 0 || (seals & F_SEAL_SHRINK) == 0)
     return Status(Code::refused, "the peer sent memory that is not sealed at its size");
   const auto bytes = static_cast<std::size_t>(facts.st_size);
-  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-  if (data == MAP_FAILED)
-    return system_failure(Code::out_of_resources, fmt::format("mapping {} bytes of a peer's memory", bytes),
-                          errno, "see vm.max_map_count and ulimit -v");
-  (void)::madvise(data, bytes, MADV_HUGEPAGE);  // advice only
-  return Mapping({static_cast<std::byte*>(data), bytes});
+  auto data = map_shared(fd, bytes);
+  if (!data.ok()) return std::move(data).status().with("a peer's memory");
+  (void)::madvise(*data, bytes, MADV_POPULATE_WRITE);  // advice only; the pages are there
+  return Mapping({*data, bytes});
 }
 
 Mapping::~Mapping() {
