@@ -170,7 +170,7 @@ bool Communicator::done(OperationId operation) const { return body_->done(operat
 Status Communicator::wait(OperationId operation, Deadline deadline) {
   return body_->wait(operation, deadline);
 }
-Result<int> Communicator::wait_descriptor() { return body_->wait_descriptor(); }
+Result<int> Communicator::wait_descriptor(bool ready) { return body_->wait_descriptor(ready); }
 void Communicator::abort(std::string_view why) { body_->health.abort(why); }
 Status Communicator::failure() const { return body_->health.failure(); }
 

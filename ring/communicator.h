@@ -79,7 +79,7 @@ class Communicator {
   /// `deadline` alone leaves the operation running.
   Status wait(OperationId operation, Deadline deadline);
   /// A descriptor that turns readable when progress() may have something to do; armed anew by each call.
-  Result<int> wait_descriptor();
+  Result<int> wait_descriptor(bool ready = false);
 
   /// Any thread, returns within a second: all operations of this communicator end with `aborted` on every
   /// rank.

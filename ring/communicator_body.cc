@@ -5,17 +5,19 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
+#include <sys/timerfd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
 namespace rondel {
 namespace {
 
-constexpr std::chrono::milliseconds kSlice{50};       // an alarm is seen within this
-constexpr std::chrono::milliseconds kConnectLook{2};  // while a peer has not connected yet
-constexpr std::chrono::milliseconds kDrain{100};      // for what a rank sent before it went
+constexpr std::chrono::milliseconds kSlice{50};            // an alarm is seen within this
+constexpr std::chrono::milliseconds kConnectLook{2};       // while a peer has not connected yet
+constexpr std::chrono::milliseconds kDescriptorLook{500};  // while something is open, in an event loop
+constexpr std::chrono::milliseconds kDrain{100};           // for what a rank sent before it went
 constexpr int kTurnsPerDeadlineLook = 16;
 constexpr int kTriesBeforePoll = 64;
 
@@ -247,23 +249,50 @@ Status Communicator::Body::fail_with(const Status& verdict, const Operation* ope
   return final_failure;
 }
 
-Result<int> Communicator::Body::wait_descriptor() {
+Result<int> Communicator::Body::wait_descriptor(bool ready) {
   const bool alone = attachment.data == nullptr;
-  const int descriptors[] = {alone ? -1 : attachment.data->wait_descriptor(),
-                             alone ? -1 : attachment.pairs->wait_descriptor()};
-  if (ready_) return ready_.get();
-  ready_ = UniqueFd(alone ? ::eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC) : ::epoll_create1(EPOLL_CLOEXEC));
-  if (!ready_) return system_failure(Code::out_of_resources, "making a descriptor to wait on", errno);
-  for (const int descriptor : descriptors) {
-    if (descriptor < 0) continue;
-    epoll_event event{};
-    event.events = EPOLLIN;
-    if (::epoll_ctl(ready_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) {
-      ready_.reset();
-      return system_failure(Code::io_error, "watching an endpoint", errno);
-    }
+  if (!readiness_) RONDEL_TRY(make_descriptor());
+  if (!alone) {
+    const int data = attachment.data->wait_descriptor();
+    const int pairs = attachment.pairs->wait_descriptor();
+    if (data >= 0) readiness_->watch(data, EPOLLIN, watched_[0]);
+    if (pairs >= 0) readiness_->watch(pairs, EPOLLIN, watched_[1]);
+    const bool blind = data < 0 || pairs < 0;
+    set_clock(blind ? std::min<std::chrono::nanoseconds>(next_look(), kConnectLook) : next_look());
   }
-  return ready_.get();
+  readiness_->ring(ready || alone || (health.alarmed() && !drain_until_));
+  return readiness_->descriptor();
+}
+
+/// Zero: never.
+void Communicator::Body::set_clock(std::chrono::nanoseconds in) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(in);
+  itimerspec when{};
+  when.it_value = {seconds.count(), (in - seconds).count()};
+  ::timerfd_settime(clock_.get(), 0, &when, nullptr);
+}
+
+Status Communicator::Body::make_descriptor() {
+  auto readiness = Readiness::create();
+  RONDEL_TRY(readiness);
+  UniqueFd clock(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (!clock) return system_failure(Code::out_of_resources, "making a clock to wait on", errno);
+  std::uint32_t watched = 0;
+  readiness->watch(clock.get(), EPOLLIN, watched);
+  readiness_ = std::move(readiness).value();
+  clock_ = std::move(clock);
+  return {};
+}
+
+/// In how long progress has something to do whatever the endpoints see: what a waiting call looks at by
+/// itself.
+std::chrono::nanoseconds Communicator::Body::next_look() {
+  if (collectives_.idle() && pairs_.idle()) return std::chrono::nanoseconds::zero();  // never
+  std::chrono::nanoseconds in = pairs_.connecting() ? kConnectLook : kDescriptorLook;
+  if (drain_until_) in = std::min<std::chrono::nanoseconds>(in, drain_until_->left());
+  if (!collectives_.idle()) in = std::min(in, collectives_.current().deadline.left());
+  if (!pairs_.idle()) in = std::min(in, pairs_.most_urgent().deadline.left());
+  return std::max(in, std::chrono::nanoseconds(1));
 }
 
 Result<std::uint64_t> Communicator::Body::remember_memory(MemorySpan memory) {

@@ -4,6 +4,9 @@
 // except abort() and failure().
 #pragma once
 
+#include <array>
+#include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,6 +19,7 @@
 #include "ring/health.h"
 #include "ring/pair_lane.h"
 #include "ring/planner.h"
+#include "lib/readiness.h"
 
 namespace rondel {
 
@@ -29,7 +33,7 @@ struct Communicator::Body {
   Status progress(std::chrono::nanoseconds may_block_for);
   bool done(OperationId id) const;
   Status wait(OperationId id, Deadline deadline);
-  Result<int> wait_descriptor();
+  Result<int> wait_descriptor(bool ready);
   Result<std::uint64_t> remember_memory(MemorySpan memory);
   void forget_memory(std::uint64_t name);
 
@@ -61,6 +65,9 @@ struct Communicator::Body {
   Status fail(const Status& status, const Operation* operation = nullptr);
   Status fail_with(const Status& verdict, const Operation* operation);
   const Operation* affected_operation();
+  Status make_descriptor();
+  std::chrono::nanoseconds next_look();
+  void set_clock(std::chrono::nanoseconds in);
 
   Planner planner_;
   CollectiveLane collectives_;
@@ -69,7 +76,9 @@ struct Communicator::Body {
   std::map<OperationId, std::unique_ptr<Operation>> started_;
   OperationId last_id_ = 0;
   std::uint64_t last_memory_ = 0;
-  UniqueFd ready_;  // epoll over both endpoints, or an eventfd that is always readable for a single rank
+  std::optional<Readiness> readiness_;  // over both endpoints and the clock; made when it is asked for
+  std::array<std::uint32_t, 2> watched_{};
+  UniqueFd clock_;
   int turns_ = 0;
   std::optional<Deadline> drain_until_;  // once alarmed
 };

@@ -150,6 +150,11 @@ bool Direct::ready() const {
   return phase_ == Phase::idle || next_ >= size_ || stands_ready(next_);
 }
 
+bool Direct::waits_for(Rank rank) const {
+  if (phase_ == Phase::staging) return staged_.lags(rank);
+  return phase_ != Phase::idle && !stands_ready(rank);
+}
+
 void Direct::note_elsewhere(const Operation& operation) {
   if (board_ == nullptr) return;
   for (std::size_t i = 0; i < 2; ++i)

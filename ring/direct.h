@@ -39,6 +39,7 @@ class Direct final : public Awaited {
   /// Does what can be done without waiting. mismatch when the ranks do not mean the same.
   Result<State> advance();
   bool ready() const override;
+  bool waits_for(Rank rank) const override;
   Rank waiting_for() const { return phase_ == Phase::staging ? staged_.waiting_for() : next_; }
   const std::optional<LabelMismatch>& mismatch() const { return mismatch_; }
 

@@ -55,15 +55,16 @@ std::byte* Staged::slot(Rank stage, Rank share, std::uint64_t block) const {
   return stages_[static_cast<std::size_t>(stage)] + index * kMostBlockBytes;
 }
 
-/// Makes this rank's stage, if that can be, and says so.
+/// Makes this rank's stage, if that can be, and says so. Not yet, while there is no room to tell a peer of
+/// it.
 void Staged::open() {
-  auto made = SharedMemory::create(stage_bytes());
-  if (made.ok()) {
-    own().memory = memory_.share(made->data(), stage_bytes());
-    stage_ = std::move(made).value();
+  if (!stage_) {
+    auto made = SharedMemory::create(stage_bytes());
+    if (made.ok()) stage_ = std::move(made).value();
   }
-  const bool usable = own().memory.region != 0;
-  own().state.store(usable ? DirectBoard::Stage::kUsable : DirectBoard::Stage::kNone,
+  if (stage_) own().memory = memory_.share(stage_->data(), stage_bytes());
+  if (stage_ && own().memory.region == 0) return;
+  own().state.store(stage_ ? DirectBoard::Stage::kUsable : DirectBoard::Stage::kNone,
                     std::memory_order_release);  // pairs with advance()
   memory_.published();
 }

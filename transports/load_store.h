@@ -18,6 +18,8 @@ class Awaited {
  public:
   virtual ~Awaited() = default;
   virtual bool ready() const = 0;
+  /// Whether it can not be ready before that peer has stored something more.
+  virtual bool waits_for(Rank peer) const = 0;
 };
 
 class LoadStore {
@@ -43,7 +45,8 @@ class LoadStore {
   virtual std::byte* reach(Rank peer, Reference what, std::size_t bytes) = 0;
   /// To be called after stores to boards that a peer may wait for: wakes those that sleep.
   virtual void published() = 0;
-  /// While set, progress() also returns (at least 1) when it is ready, and waits for it. Null: nothing.
+  /// While set, progress() also returns (at least 1) when it is ready, and waits for it; a peer that has gone
+  /// while it is waited for is lost. Null: nothing.
   virtual void await(const Awaited* awaited) = 0;
   /// For the endpoint's counters.
   virtual void count(std::uint64_t loaded_bytes, std::uint64_t stored_bytes) = 0;

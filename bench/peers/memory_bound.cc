@@ -53,7 +53,8 @@ void* shared(std::size_t bytes) {
     std::fprintf(stderr, "memory_bound: %s\n", memory.status().text().c_str());
     std::exit(1);
   }
-  return (new rondel::SharedMemory(std::move(memory).value()))->data();
+  static std::vector<rondel::SharedMemory> all;
+  return all.emplace_back(std::move(memory).value()).data();
 }
 
 struct Barrier {

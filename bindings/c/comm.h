@@ -10,7 +10,6 @@
 #include <string>
 #include <utility>
 
-#include "bindings/c/doorbell.h"
 #include "bindings/c/errors.h"
 #include "bindings/c/job.h"
 #include "ring/communicator.h"
@@ -26,7 +25,6 @@ struct rondel_comm {
   rondel::Rank local_rank = 0;
   rondel::Rank local_size = 1;
   std::string transport;
-  std::unique_ptr<rondel::c::Doorbell> doorbell;  ///< once an event loop asked for a descriptor
   /// Set while a call is inside; the acquire in enter() pairs with the release in leave().
   std::atomic<bool> busy{false};
 

@@ -175,16 +175,10 @@ Status wait_any(std::span<rondel_request_t> requests, double seconds, std::size_
 /// Posts what was started, so that peers can answer; what has ended already rings at once.
 Status arm(rondel_comm& comm, int* descriptor) {
   (void)comm.communicator->progress(nanoseconds::zero());  // a failure ends requests, and those ring
-  if (comm.doorbell == nullptr) {
-    auto doorbell = Doorbell::create();
-    RONDEL_TRY(doorbell);
-    comm.doorbell = std::move(doorbell).value();
-  }
-  const auto fabric = comm.communicator->wait_descriptor();
-  RONDEL_TRY(fabric);
   const bool waiting = std::any_of(comm.open_requests.begin(), comm.open_requests.end(), ended);
-  RONDEL_TRY(comm.doorbell->arm(*fabric, waiting));
-  *descriptor = comm.doorbell->descriptor();
+  const auto armed = comm.communicator->wait_descriptor(waiting);
+  RONDEL_TRY(armed);
+  *descriptor = *armed;
   return {};
 }
 

@@ -14,7 +14,7 @@
 
 #include "transports/endpoint.h"
 #include "transports/patience.h"
-#include "transports/readiness.h"
+#include "lib/readiness.h"
 #include "transports/transport.h"
 
 namespace rondel::mux {

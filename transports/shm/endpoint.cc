@@ -202,8 +202,16 @@ void ShmEndpoint::fall_asleep() {
   std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with published()
 }
 
+/// A link whose peer has gone before it has stored what is awaited; null: none.
+Link* ShmEndpoint::awaited_and_gone() const {
+  if (awaited_ == nullptr) return nullptr;
+  for (const auto& link : by_rank_)
+    if (link != nullptr && link->gone() && awaited_->waits_for(link->peer())) return link.get();
+  return nullptr;
+}
+
 bool ShmEndpoint::has_something_to_do() const {
-  if (is_awaited_ready()) return true;
+  if (is_awaited_ready() || awaited_and_gone() != nullptr) return true;
   return std::any_of(active_.begin(), active_.end(),
                      [](const Link* link) { return link->has_something_to_do(); });
 }
@@ -225,6 +233,10 @@ void ShmEndpoint::read_notes() {
     link->read_notes();
     if (link->faulty()) return poison_by(*link);
   }
+  if (Link* const lost = awaited_and_gone()) {
+    lost->lose();
+    poison_by(*lost);
+  }
 }
 
 int ShmEndpoint::wait_descriptor() {
@@ -242,10 +254,16 @@ Status ShmEndpoint::open_board() {
   RONDEL_TRY(memory);
   head_ = new (memory->data()) BoardHead;
   board_ = std::move(memory).value();
-  for (const auto& link : by_rank_)
-    if (link != nullptr && !link->show_board(board_->fd()))
+  for (const auto& link : by_rank_) {
+    if (link == nullptr || link->show_board(board_->fd())) continue;
+    link->read_notes();
+    if (!link->gone())
       return Status(Code::unavailable,
                     fmt::format("can not hand {} this rank's board", name_of(options_, link->peer())));
+    link->lose();
+    poison_by(*link);
+    return failure_;
+  }
   return {};
 }
 

@@ -12,7 +12,7 @@
 
 #include "transports/endpoint.h"
 #include "transports/patience.h"
-#include "transports/readiness.h"
+#include "lib/readiness.h"
 #include "transports/shm/door.h"
 #include "transports/shm/link.h"
 #include "transports/transport.h"
@@ -76,6 +76,7 @@ class ShmEndpoint final : public Endpoint, private LoadStore {
   void await(const Awaited* awaited) override;
   void count(std::uint64_t loaded_bytes, std::uint64_t stored_bytes) override;
   bool is_awaited_ready() const { return awaited_ != nullptr && awaited_->ready(); }
+  Link* awaited_and_gone() const;
 
   const std::unique_ptr<Door> door_;
   const EndpointOptions options_;

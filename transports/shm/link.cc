@@ -330,9 +330,12 @@ Turn Link::turn() {
   turn.moved |= received.moved;
   turn.finished += received.finished;
   notify();
-  if (left && !turn.moved && turn.finished == 0 && busy() && !faulty())
-    stop(Code::peer_lost, gone_ && !why_gone_.empty() ? why_gone_ : "it has closed its endpoint");
+  if (left && !turn.moved && turn.finished == 0 && busy() && !faulty()) lose();
   return turn;
+}
+
+void Link::lose() {
+  stop(Code::peer_lost, gone_ && !why_gone_.empty() ? why_gone_ : "it has closed its endpoint");
 }
 
 // The order is: move, look whether the peer sleeps; and on the other side: say that it sleeps, look whether
@@ -394,7 +397,7 @@ void Link::read_notes() {
     if ((*got)->note.kind != NoteKind::region) continue;
     if (const Status added = regions_.add(**got); !added.ok() && !told_of_mapping_) {
       told_of_mapping_ = true;
-      log(LogLevel::warn, "memory of rank {} is copied instead: {}", peer_, added.text());
+      log(LogLevel::warn, "memory of rank {} can not be mapped here: {}", peer_, added.text());
     }
   }
 }

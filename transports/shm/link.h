@@ -75,6 +75,8 @@ class Link {
     send_note(socket(), make_note(NoteKind::wake));
   }  // no room: then there is plenty to wake it
 
+  /// Its peer has gone, and is needed.
+  void lose();
   /// Takes the notes that have arrived, and with them word of the peer's death. May make the link faulty.
   void read_notes();
 

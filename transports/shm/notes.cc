@@ -82,9 +82,10 @@ Result<std::optional<ReceivedNote>> receive_note(int socket) {
   message.msg_iovlen = std::size(parts);
   message.msg_control = room.bytes;
   message.msg_controllen = sizeof room.bytes;
+  // A peer that closes with notes unread makes the next call fail, once, before what it had sent is read.
   ssize_t got = -1;
   do got = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  while (got < 0 && errno == EINTR);
+  while (got < 0 && (errno == EINTR || errno == ECONNRESET));
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::optional<ReceivedNote>();
   if (got < 0) return system_failure(Code::peer_lost, "its connection broke", errno);
   if (got == 0) return Status(Code::peer_lost, "its process ended or closed the connection");

@@ -290,6 +290,7 @@ void TcpEndpoint::abort(Code why) noexcept {
 }
 
 int TcpEndpoint::wait_descriptor() {
+  look_for_silence();
   watch_links();
   const auto goes_on = [](const Link* link) { return link->can_go_on_without_reading(); };
   readiness_.ring(!failure_.ok() || std::any_of(active_.begin(), active_.end(), goes_on));

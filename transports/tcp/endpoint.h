@@ -12,7 +12,7 @@
 #include "lib/host_identity.h"
 #include "transports/endpoint.h"
 #include "transports/patience.h"
-#include "transports/readiness.h"
+#include "lib/readiness.h"
 #include "transports/tcp/inbox.h"
 #include "transports/tcp/link.h"
 #include "transports/tcp/listener.h"

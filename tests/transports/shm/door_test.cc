@@ -3,6 +3,7 @@
 #include "transports/shm/door.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -12,6 +13,7 @@
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
 #include "tests/support/process_world.h"
 #include "tests/transports/shm/world.h"
@@ -129,6 +131,7 @@ TEST_CASE("no descriptor left for a peer's board: whoever lacks it says so at on
   struct Never final : Awaited {
     explicit Never(LoadStore& of) : memory(of) {}
     bool ready() const override { return memory.board_of(0) != nullptr; }
+    bool waits_for(Rank peer) const override { return peer == 0; }
     LoadStore& memory;
   };
   const bool sleeps = GENERATE(false, true);
@@ -153,6 +156,55 @@ TEST_CASE("no descriptor left for a peer's board: whoever lacks it says so at on
   const auto ending = world.wait(0, Deadline::in(seconds(20)));
   INFO(ending.words);
   CHECK(ending.exit_code == 0);
+}
+
+TEST_CASE("what a peer said before it went is heard, though it left unread what it was told") {
+  Pair pair = connected_pair();
+  REQUIRE(pair.one->load_store()->open_board().ok());  // which zero never takes
+  REQUIRE(pair.zero->load_store()->open_board().ok());
+  pair.zero.reset();
+  CHECK(pair.one->load_store()->board_of(0) != nullptr);
+}
+
+TEST_CASE("showing a board to a peer that has gone names the peer") {
+  Pair pair = connected_pair();
+  pair.zero.reset();
+  const Status status = pair.one->load_store()->open_board();
+  CHECK(status.code() == Code::peer_lost);
+  CHECK(status.failure().peer == 0);
+}
+
+TEST_CASE(
+    "a peer that goes while it is awaited is lost, whether this rank polls, sleeps or waits for a "
+    "descriptor") {
+  struct ForPeer final : Awaited {
+    bool ready() const override { return false; }
+    bool waits_for(Rank peer) const override { return peer == 0; }
+  };
+  const bool by_descriptor = GENERATE(false, true);
+  const bool sleeps = GENERATE(false, true);
+  Pair pair = connected_pair({.spin = sleeps ? seconds(0) : seconds(1)});
+  REQUIRE(pair.one->load_store()->open_board().ok());
+  const ForPeer awaited;
+  pair.one->load_store()->await(&awaited);
+  CHECK(*pair.one->progress(std::chrono::nanoseconds::zero()) == 0);
+  std::thread peer([&pair] { pair.zero.reset(); });
+  const auto begun = Deadline::Clock::now();
+  if (by_descriptor) {
+    while (pair.one->failure().ok() && Deadline::Clock::now() - begun < seconds(20)) {
+      pollfd ready{pair.one->wait_descriptor(), POLLIN, 0};
+      CHECK(::poll(&ready, 1, 10'000) == 1);
+      (void)pair.one->progress(std::chrono::nanoseconds::zero());
+    }
+  } else {
+    while (pair.one->progress(seconds(10)).ok()) {
+    }
+  }
+  peer.join();
+  CHECK(Deadline::Clock::now() - begun < seconds(5));
+  CHECK(pair.one->failure().code() == Code::peer_lost);
+  CHECK(pair.one->failure().failure().peer == 0);
+  pair.one->load_store()->await(nullptr);
 }
 
 TEST_CASE("nothing of a job has a name in the file system") {

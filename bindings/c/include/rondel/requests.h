@@ -84,10 +84,9 @@ RONDEL_API rondel_status_t rondel_progress(rondel_comm_t comm, double timeout_se
 
 /* A descriptor for poll, epoll and event loops: readable means "call rondel_test or rondel_progress now".
  * Call this function before each wait: it moves what can be moved, arms the descriptor anew, and makes it
- * readable at once when a request has ended already. Wait at most a second or so at a time: timeouts, and
- * failures that do not touch this rank's connections, are seen only inside calls. Owned by the communicator:
- * never read from it, never close it. RONDEL_UNSUPPORTED when the transport has none; then call
- * rondel_progress with a timeout instead. */
+ * readable at once when a request has ended already. It also turns readable when an operation's timeout
+ * passes, and every half second while operations are open, so that failures elsewhere are seen. Owned by the
+ * communicator: never read from it, never close it. */
 RONDEL_API rondel_status_t rondel_event_descriptor(rondel_comm_t comm, int* descriptor);
 
 #ifdef __cplusplus

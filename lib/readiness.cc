@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transports/readiness.h"
+#include "lib/readiness.h"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
