@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/option_table.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+namespace rondel {
+namespace {
+
+constexpr Rank kMostRanks = 65'536;
+
+CLI::Validator seconds_validator() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        double seconds = 0;
+        if (CLI::detail::lexical_cast(text, seconds) && seconds >= 0.001 && seconds <= 1e8) return {};
+        return fmt::format("found \"{}\", expected seconds from 0.001 to 100000000, such as 30 or 2.5", text);
+      },
+      "");
+}
+
+CLI::Validator count_validator(Rank least) {
+  return CLI::Validator(
+      [least](std::string& text) -> std::string {
+        Rank count = 0;
+        if (CLI::detail::lexical_cast(text, count) && count >= least && count <= kMostRanks) return {};
+        return fmt::format("found \"{}\", expected a whole number from {} to {}", text, least, kMostRanks);
+      },
+      "");
+}
+
+/// For options of other launchers of which one value says what rondelrun does anyway.
+CLI::Validator only(const std::string& allowed, const std::string& why) {
+  return CLI::Validator(
+      [allowed, why](std::string& text) -> std::string {
+        return text == allowed ? std::string()
+                               : fmt::format("found \"{}\", expected {}: {}", text, allowed, why);
+      },
+      "");
+}
+
+CLI::Validator refused(const std::string& why) {
+  return CLI::Validator([why](std::string&) { return why; }, "");
+}
+
+void add_job_options(CLI::App& app, RawOptions& raw) {
+  app.add_option("-n,--np,--num-proc", raw.ranks, "Start N ranks.")
+      ->type_name("N")
+      ->check(count_validator(1));
+  app.add_option(
+         "-x,--export", raw.exports,
+         "Give the ranks an environment variable: VAR (as it is here), VAR=value, or 'PREFIX*' for all that "
+         "begin so. Repeatable. Without --env-none the ranks have the launcher's environment anyway.")
+      ->type_name("VAR[=VALUE]");
+  app.add_flag("--env-none", raw.only_exports, "Ranks inherit nothing but what -x names.");
+  app.add_option("--wdir,--wd", raw.directory, "Start the ranks in directory DIR.")->type_name("DIR");
+  app.add_option("--stdin", raw.stdin_choice,
+                 "Which rank reads the launcher's standard input: a rank or none; the others read nothing. "
+                 "Default: 0.")
+      ->type_name("RANK");
+  app.add_option("--timeout", raw.timeout_s, "Stop the job after S seconds, with exit status 124.")
+      ->type_name("S")
+      ->check(seconds_validator());
+  app.add_option("--start-timeout", raw.start_timeout_s,
+                 "Name the missing ranks when some have joined the job and others have not S seconds later. "
+                 "Sets RONDEL_START_TIMEOUT_S for the ranks.")
+      ->type_name("S")
+      ->check(seconds_validator());
+  app.add_option("--kill-grace", raw.kill_grace_s,
+                 "Seconds from asking the ranks to end (SIGTERM) to killing them. Default: 5.")
+      ->type_name("S")
+      ->check(seconds_validator());
+}
+
+void add_output_options(CLI::App& app, RawOptions& raw) {
+  app.add_flag("-l,--tag-output", raw.tag,
+               "Begin each output line with [rank]<stdout>: or <stderr>. The default.");
+  app.add_flag("--no-tag-output", raw.no_tag, "Do not tag output lines.");
+  app.add_flag("--timestamp-output,--prefix-timestamp", raw.timestamp,
+               "Begin each output line with the time at which it arrived.");
+  app.add_option("--output-filename,--log-dir", raw.output_directory,
+                 "Write each rank's output, untagged, to DIR/rank.N/stdout and stderr as well.")
+      ->type_name("DIR");
+}
+
+void add_engine_options(CLI::App& app, RawOptions& raw) {
+  app.add_option("--transport", raw.transport, "Sets RONDEL_TRANSPORT for the ranks.")->type_name("NAME");
+  app.add_option("--net", raw.net, "Sets RONDEL_NET for the ranks.")->type_name("LIST");
+  app.add_option("--algorithm", raw.algorithm, "Sets RONDEL_ALGORITHM for the ranks.")->type_name("NAME");
+}
+
+void add_information_options(CLI::App& app, RawOptions& raw) {
+  app.add_flag("--dry-run", raw.dry_run, "Show what would be started, and start nothing.");
+  app.add_flag("--json", raw.json, "With --dry-run: as JSON.");
+  app.add_flag("-v,--verbose", raw.verbose, "Say what the launcher does.");
+  app.add_flag("--check-build,--cb", raw.check_build, "Show which transports are built and usable here.");
+  app.add_flag("--help-config", raw.help_config, "List the environment variables that Rondel reads.");
+  app.add_flag("-V,--version", raw.version, "Show the version.");
+  app.add_flag("-h,--help", raw.help, "Show this text.");
+}
+
+void add_foreign_options(CLI::App& app, RawOptions& raw) {
+  app.add_option("-H,--hosts,--host,--hostfile,--machinefile", raw.hosts,
+                 "Remote hosts are not in this version yet: refused.")
+      ->type_name("...")
+      ->check(
+          refused("remote hosts are not in this version yet; leave it out to start all ranks on this host"));
+  app.add_option("--mca", raw.mca, "Accepted for mpirun command lines; warned of, without effect.")
+      ->type_name("KEY VALUE");
+  app.add_option("--bind-to", raw.bind_to, "Accepted with none: ranks are never bound to cores.")
+      ->type_name("none")
+      ->check(only("none", "ranks have the launcher's own core affinity"));
+  app.add_option("--map-by", raw.map_by, "Accepted with slot: ranks fill a host before the next one.")
+      ->type_name("slot")
+      ->check(only("slot", "other mappings are not in this version"));
+  app.add_flag("--allow-run-as-root", raw.root, "Accepted, without effect.");
+}
+
+}  // namespace
+
+void add_options(CLI::App& app, RawOptions& raw) {
+  app.set_help_flag();  // ours is an option like the others
+  add_job_options(app, raw);
+  add_output_options(app, raw);
+  add_engine_options(app, raw);
+  add_information_options(app, raw);
+  add_foreign_options(app, raw);
+  const auto hide = [&app](const char* name, bool& target) { app.add_flag(name, target)->group(""); };
+  hide("--man-page", raw.man_page);
+  hide("--man-page-config", raw.man_page_config);
+  for (CLI::Option* option : app.get_options())
+    if (option->get_items_expected_max() <= 1) option->take_last();
+}
+
+}  // namespace rondel
