@@ -29,8 +29,8 @@ Result<Config> config_of(const JobPlan& plan) {
 
 Result<JobPlan> make_plan(const Options& options, std::span<const std::string> inherited,
                           const std::string& host) {
-  const std::vector<HostSlots> hosts{{host, options.ranks}};
-  auto places = place(hosts, options.ranks);
+  const std::vector<Host> hosts{{.name = host, .slots = options.ranks}};
+  auto places = place(hosts, {.ranks = options.ranks});
   if (!places.ok()) return std::move(places).status();
   auto environment = base_environment(inherited, options.exports, options.only_exports);
   if (!environment.ok()) return std::move(environment).status();
