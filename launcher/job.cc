@@ -50,10 +50,9 @@ class Job {
         signals_(std::move(signals)),
         guardian_(std::move(guardian)),
         loop_(std::move(loop)),
-        arrivals_(options.ranks, plan.start_timeout),
-        relay_(loop_,
-               {options.ranks, options.tag_output, options.timestamp_output, options.output_directory}),
-        supervisor_(options.ranks, options.kill_grace, Clock::now()) {}
+        arrivals_(plan.size(), plan.start_timeout),
+        relay_(loop_, {plan.size(), options.tag_output, options.timestamp_output, options.output_directory}),
+        supervisor_(plan.size(), options.kill_grace, Clock::now()) {}
 
   Status prepare(const std::string& name, const rlimit& descriptor_limit);
   void start_ranks();
@@ -93,7 +92,7 @@ class Job {
 Result<std::unique_ptr<Job>> Job::create(const Options& options, const JobPlan& plan) {
   auto name = make_job_name();
   if (!name.ok()) return std::move(name).status();
-  const auto descriptor_limit = make_room_for_descriptors(options.ranks);
+  const auto descriptor_limit = make_room_for_descriptors(plan.size());
   if (!descriptor_limit.ok()) return descriptor_limit.status();
   auto secret = Secret::generate();
   if (!secret.ok()) return std::move(secret).status();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/job_plan.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +11,30 @@
 
 namespace rondel {
 namespace {
+
+bool is_loopback(const std::string& name) {
+  in_addr address{};
+  const bool ipv4 = ::inet_pton(AF_INET, name.c_str(), &address) == 1;
+  return name == "localhost" || name == "::1" || (ipv4 && ntohl(address.s_addr) >> 24 == 127);
+}
+
+/// Whether two names are one, be one of them short: "node" is "node.example", which is not "node.other".
+bool same_name(const std::string& one, const std::string& other) {
+  const auto dot_one = one.find('.'), dot_other = other.find('.');
+  if ((dot_one == std::string::npos) == (dot_other == std::string::npos)) return one == other;
+  return one.substr(0, dot_one) == other.substr(0, dot_other);
+}
+
+/// Another user, or another port of ours (a container's, say), takes ssh.
+bool is_this_host(const Host& host, const std::string& own_name) {
+  if (!host.user.empty() || host.ssh_port != 0) return false;
+  const std::string name = lower_case(host.name);
+  return is_loopback(name) || same_name(name, lower_case(own_name));
+}
+
+std::string label_of(const Host& host) {
+  return name_of(host) + (host.ssh_port == 0 ? "" : fmt::format(" port {}", host.ssh_port));
+}
 
 /// Reads the variables as a rank would.
 Result<Config> config_of(const JobPlan& plan) {
@@ -25,16 +50,56 @@ Result<Config> config_of(const JobPlan& plan) {
   return Config::from_lookup(lookup);
 }
 
+/// The job's hosts, with all names of this one as one host. invalid_argument when it has too many slots then.
+Result<std::vector<Host>> hosts_of(const Options& options, const std::string& own_name) {
+  if (options.hosts.empty())
+    return std::vector<Host>{{.name = own_name, .slots = std::max(options.ranks, options.per_host)}};
+  HostRoster roster;
+  for (Host host : options.hosts) {
+    if (is_this_host(host, own_name)) host.name = own_name;
+    RONDEL_TRY(roster.add({&host, 1}));
+  }
+  return roster.take();
+}
+
+Status check_local(const std::vector<Host>& hosts, std::span<const RankPlace> places,
+                   const std::string& own_name) {
+  const auto remote = std::find_if(places.begin(), places.end(), [&](const RankPlace& place) {
+    return !is_this_host(hosts[place.host], own_name);
+  });
+  if (remote == places.end()) return {};
+  return Status(
+      Code::unsupported,
+      fmt::format("rank {} would run on {}, over ssh; this version starts ranks on this host only",
+                  remote->rank, label_of(hosts[remote->host])),
+      fmt::format("this host is localhost or {}, without user and port; --dry-run shows the ranks of "
+                  "any hosts",
+                  own_name));
+}
+
+Status check_stdin(std::optional<Rank> rank, std::size_t ranks) {
+  if (!rank || static_cast<std::size_t>(*rank) < ranks) return {};
+  return Status(Code::invalid_argument,
+                fmt::format("--stdin: found \"{}\", expected none or a rank from 0 to {}", *rank, ranks - 1));
+}
+
 }  // namespace
 
 Result<JobPlan> make_plan(const Options& options, std::span<const std::string> inherited,
                           const std::string& host) {
-  const std::vector<Host> hosts{{.name = host, .slots = options.ranks}};
-  auto places = place(hosts, {.ranks = options.ranks});
+  auto hosts = hosts_of(options, host);
+  if (!hosts.ok()) return std::move(hosts).status();
+  auto places = place(*hosts, {.ranks = options.ranks,
+                               .per_host = options.per_host,
+                               .map_by = options.map_by,
+                               .oversubscribe = options.oversubscribe});
   if (!places.ok()) return std::move(places).status();
+  if (options.action != Action::dry_run) RONDEL_TRY(check_local(*hosts, *places, host));
+  RONDEL_TRY(check_stdin(options.stdin_rank, places->size()));
   auto environment = base_environment(inherited, options.exports, options.only_exports);
   if (!environment.ok()) return std::move(environment).status();
   JobPlan plan{.host = host,
+               .hosts = *std::move(hosts),
                .places = *std::move(places),
                .program = options.program,
                .environment = *std::move(environment),
@@ -57,25 +122,33 @@ std::string plan_text(const JobPlan& plan) {
   text += fmt::format("{}\n{:>6}  {:<24} {}\n", plan.environment.chosen.empty() ? " none" : "", "rank",
                       "host", "local rank");
   for (const RankPlace& place : plan.places)
-    text +=
-        fmt::format("{:>6}  {:<24} {} of {}\n", place.rank, plan.host, place.local_rank, place.local_size);
+    text += fmt::format("{:>6}  {:<24} {} of {}\n", place.rank, label_of(plan.hosts[place.host]),
+                        place.local_rank, place.local_size);
   return text;
 }
 
 std::string plan_json(const JobPlan& plan) {
-  nlohmann::ordered_json json;
+  using Json = nlohmann::ordered_json;
+  Json json;
   json["program"] = plan.program;
-  json["directory"] =
-      plan.directory.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(plan.directory);
-  json["stdin_rank"] = plan.stdin_rank ? nlohmann::ordered_json(*plan.stdin_rank) : nlohmann::ordered_json();
+  json["directory"] = plan.directory.empty() ? Json() : Json(plan.directory);
+  json["stdin_rank"] = plan.stdin_rank ? Json(*plan.stdin_rank) : Json();
   json["size"] = plan.places.size();
   json["exports"] = plan.environment.chosen;
+  for (const Host& host : plan.hosts)
+    json["hosts"].push_back({{"name", host.name},
+                             {"user", host.user.empty() ? Json() : Json(host.user)},
+                             {"ssh_port", host.ssh_port == 0 ? Json() : Json(host.ssh_port)},
+                             {"slots", host.slots}});
   for (const RankPlace& place : plan.places)
     json["ranks"].push_back({{"rank", place.rank},
-                             {"host", plan.host},
+                             {"host", label_of(plan.hosts[place.host])},
+                             {"host_index", place.host},
                              {"local_rank", place.local_rank},
-                             {"local_size", place.local_size}});
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+                             {"local_size", place.local_size},
+                             {"cross_rank", place.cross_rank},
+                             {"cross_size", place.cross_size}});
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace rondel

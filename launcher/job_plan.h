@@ -18,7 +18,8 @@
 namespace rondel {
 
 struct JobPlan {
-  std::string host;
+  std::string host;         ///< this one's name
+  std::vector<Host> hosts;  ///< this one once, whatever names it was given
   std::vector<RankPlace> places;
   std::vector<std::string> program;
   BaseEnvironment environment;
@@ -26,10 +27,13 @@ struct JobPlan {
   std::optional<Rank> stdin_rank;
   std::chrono::milliseconds start_timeout{};  ///< as the ranks will read it
   LogLevel log_level = LogLevel::warn;        ///< likewise
+
+  Rank size() const { return static_cast<Rank>(places.size()); }
 };
 
-/// invalid_argument also for RONDEL_ variables that the ranks would refuse: one error here instead of one per
-/// rank.
+/// `host` is this host's name. unsupported when ranks of a job that is to run would be elsewhere; a dry run
+/// may place them anywhere. invalid_argument also for RONDEL_ variables that the ranks would refuse: one
+/// error here instead of one per rank.
 Result<JobPlan> make_plan(const Options& options, std::span<const std::string> inherited,
                           const std::string& host);
 

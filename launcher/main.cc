@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/host_file.h"
 #include "launcher/job.h"
 #include "launcher/job_plan.h"
 #include "launcher/man_page.h"
@@ -58,7 +59,17 @@ int show_plan(const Options& options, const JobPlan& plan) {
   return print(options.json ? plan_json(plan) : plan_text(plan));
 }
 
-int plan_and_run(const Options& options) {
+Status read_hosts(Options& options) {
+  if (options.host_file.empty()) return {};
+  auto file = read_host_file(options.host_file);
+  if (!file.ok()) return std::move(file).status();
+  options.hosts = std::move(file->hosts);
+  options.warnings.insert(options.warnings.end(), file->warnings.begin(), file->warnings.end());
+  return {};
+}
+
+int plan_and_run(Options options) {
+  if (const Status read = read_hosts(options); !read.ok()) return fail(kUsageExit, read);
   std::vector<std::string> inherited;
   for (char** entry = environ; *entry != nullptr; ++entry) inherited.emplace_back(*entry);
   const auto host = this_host();
@@ -66,13 +77,13 @@ int plan_and_run(const Options& options) {
   const auto plan = make_plan(options, inherited, host->name);
   if (!plan.ok()) return fail(kUsageExit, plan.status());
   configure_log(plan->log_level, "launcher");
-  if (options.verbose && options.ranks > host->cores)
-    fmt::print(stderr, "rondelrun: {} ranks share {} cores\n", options.ranks, host->cores);
+  if (options.verbose && options.action == Action::run && plan->size() > host->cores)
+    fmt::print(stderr, "rondelrun: {} ranks share {} cores\n", plan->size(), host->cores);
   return options.action == Action::dry_run ? show_plan(options, *plan) : run_job(options, *plan);
 }
 
 int run(const std::vector<std::string>& arguments) {
-  const auto options = parse_options(arguments);
+  auto options = parse_options(arguments);
   if (!options.ok()) return fail(kUsageExit, options.status());
   switch (options->action) {
     case Action::help:
@@ -91,7 +102,7 @@ int run(const std::vector<std::string>& arguments) {
     case Action::dry_run:
       break;
   }
-  return plan_and_run(*options);
+  return plan_and_run(*std::move(options));
 }
 
 }  // namespace

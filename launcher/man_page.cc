@@ -61,7 +61,8 @@ constexpr std::string_view kExitStatus =
 constexpr std::string_view kExamples =
     ".nf\nrondelrun \\-np 4 ./train\nrondelrun \\-np 2 \\-x OMP_NUM_THREADS=1 python3 train.py \\-\\-epochs "
     "3\n"
-    "rondelrun \\-np 8 \\-\\-output\\-filename logs \\-\\-timeout 3600 ./train\n.fi";
+    "rondelrun \\-np 8 \\-\\-output\\-filename logs \\-\\-timeout 3600 ./train\n"
+    "rondelrun \\-np 16 \\-\\-hostfile nodes \\-\\-map\\-by node \\-\\-dry\\-run ./train\n.fi";
 
 }  // namespace
 

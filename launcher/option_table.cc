@@ -5,10 +5,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include "launcher/placement.h"
+
 namespace rondel {
 namespace {
-
-constexpr Rank kMostRanks = 65'536;
 
 CLI::Validator seconds_validator() {
   return CLI::Validator(
@@ -40,12 +40,50 @@ CLI::Validator only(const std::string& allowed, const std::string& why) {
       "");
 }
 
-CLI::Validator refused(const std::string& why) {
-  return CLI::Validator([why](std::string&) { return why; }, "");
+CLI::Validator mapping_validator() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        if (text == "slot" || text == "node") return {};
+        return fmt::format(
+            "found \"{}\", expected slot (fill a host before the next one) or node (one rank "
+            "to each host in turn)",
+            text);
+      },
+      "");
+}
+
+void add_host_options(CLI::App& app, RawOptions& raw) {
+  app.add_option(
+         "-H,--hosts,--host", raw.hosts,
+         "The hosts that take the ranks, with commas between them: [user@]NAME[:SLOTS], where NAME may "
+         "hold ranges as in n[01-16] or be an IPv6 address in brackets, and SLOTS is how many ranks the "
+         "host takes (1 when left out). A host named again adds its slots. Default: this host, with as "
+         "many slots as needed. This version starts ranks on this host only.")
+      ->type_name("LIST")
+      ->allow_extra_args(false);  // else CLI11 takes the brackets off [::1]
+  app.add_option(
+         "-f,--hostfile,--machinefile", raw.host_file,
+         "Read the hosts from FILE, one or a range a line: NAME slots=N or NAME:N, with user=NAME and "
+         "port=N where ssh needs them; # begins a comment.")
+      ->type_name("FILE");
+  app.add_option("-N,--ppn,--npernode,--nproc-per-node", raw.per_host, "Start exactly N ranks on each host.")
+      ->type_name("N")
+      ->check(count_validator(1));
+  app.add_option(
+         "--map-by", raw.map_by,
+         "Number the ranks by slot (a host is filled before the next one; the default) or by node (one "
+         "rank to each host in turn).")
+      ->type_name("slot|node")
+      ->check(mapping_validator());
+  app.add_flag("--oversubscribe", raw.oversubscribe,
+               "Let hosts take more ranks than they have slots; the extra ones are spread over all hosts.");
 }
 
 void add_job_options(CLI::App& app, RawOptions& raw) {
-  app.add_option("-n,--np,--num-proc", raw.ranks, "Start N ranks.")
+  app.add_option("-n,--np,--num-proc", raw.ranks,
+                 "Start N ranks. May be left out where -H, --hostfile or -N is given: then every slot takes "
+                 "one, or each "
+                 "host as many as -N says.")
       ->type_name("N")
       ->check(count_validator(1));
   app.add_option(
@@ -101,19 +139,11 @@ void add_information_options(CLI::App& app, RawOptions& raw) {
 }
 
 void add_foreign_options(CLI::App& app, RawOptions& raw) {
-  app.add_option("-H,--hosts,--host,--hostfile,--machinefile", raw.hosts,
-                 "Remote hosts are not in this version yet: refused.")
-      ->type_name("...")
-      ->check(
-          refused("remote hosts are not in this version yet; leave it out to start all ranks on this host"));
   app.add_option("--mca", raw.mca, "Accepted for mpirun command lines; warned of, without effect.")
       ->type_name("KEY VALUE");
   app.add_option("--bind-to", raw.bind_to, "Accepted with none: ranks are never bound to cores.")
       ->type_name("none")
       ->check(only("none", "ranks have the launcher's own core affinity"));
-  app.add_option("--map-by", raw.map_by, "Accepted with slot: ranks fill a host before the next one.")
-      ->type_name("slot")
-      ->check(only("slot", "other mappings are not in this version"));
   app.add_flag("--allow-run-as-root", raw.root, "Accepted, without effect.");
 }
 
@@ -122,6 +152,7 @@ void add_foreign_options(CLI::App& app, RawOptions& raw) {
 void add_options(CLI::App& app, RawOptions& raw) {
   app.set_help_flag();  // ours is an option like the others
   add_job_options(app, raw);
+  add_host_options(app, raw);
   add_output_options(app, raw);
   add_engine_options(app, raw);
   add_information_options(app, raw);

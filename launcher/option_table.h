@@ -16,12 +16,13 @@ namespace rondel {
 
 /// What CLI11 writes into, before it becomes Options.
 struct RawOptions {
-  Rank ranks = 0;
-  std::vector<std::string> exports, mca;
-  std::string directory, output_directory, transport, net, algorithm, stdin_choice = "0", bind_to, map_by,
-                                                                      hosts;
+  Rank ranks = 0, per_host = 0;
+  std::vector<std::string> exports, mca, hosts;
+  std::string directory, output_directory, transport, net, algorithm, stdin_choice = "0", bind_to, host_file,
+                                                                      map_by = "slot";
   double timeout_s = 0, start_timeout_s = 60, kill_grace_s = 5;
-  bool only_exports = false, tag = false, no_tag = false, timestamp = false, json = false, verbose = false;
+  bool oversubscribe = false, only_exports = false, tag = false, no_tag = false, timestamp = false,
+       json = false, verbose = false;
   bool dry_run = false, help = false, version = false, help_config = false, check_build = false;
   bool man_page = false, man_page_config = false, root = false;
 };

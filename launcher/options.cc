@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "launcher/host_list.h"
 #include "launcher/normalise.h"
 #include "launcher/option_table.h"
 
@@ -39,15 +40,30 @@ Action action_of(const RawOptions& raw) {
   return raw.dry_run ? Action::dry_run : Action::run;
 }
 
+/// Whether the job has that rank is known when the ranks are placed.
 Status set_stdin(const std::string& choice, Options& options) {
   options.stdin_rank.reset();
   if (choice == "none") return {};
   Rank rank = kNoRank;
-  if (!CLI::detail::lexical_cast(choice, rank) || rank < 0 || rank >= options.ranks)
+  if (!CLI::detail::lexical_cast(choice, rank) || rank < 0)
     return Status(Code::invalid_argument,
-                  fmt::format("--stdin: found \"{}\", expected none or a rank from 0 to {}", choice,
-                              options.ranks - 1));
+                  fmt::format("--stdin: found \"{}\", expected none or a rank, from 0", choice));
   options.stdin_rank = rank;
+  return {};
+}
+
+/// Several -H are one list.
+Status set_hosts(const RawOptions& raw, Options& options) {
+  if (!raw.hosts.empty() && !raw.host_file.empty())
+    return Status(Code::invalid_argument, "-H and --hostfile are both given", "name the hosts in one place");
+  if (raw.ranks == 0 && raw.per_host == 0 && raw.hosts.empty() && raw.host_file.empty())
+    return Status(Code::invalid_argument, "the number of ranks is missing", "add -np N before the program");
+  if (raw.hosts.empty()) return {};
+  std::string list;
+  for (const std::string& part : raw.hosts) list += (list.empty() ? "" : ",") + part;
+  auto hosts = parse_host_list(list);
+  if (!hosts.ok()) return std::move(hosts).status().with("-H");
+  options.hosts = *std::move(hosts);
   return {};
 }
 
@@ -72,8 +88,7 @@ Status complete_job(const CLI::App& app, const RawOptions& raw, Options& options
     return Status(Code::invalid_argument,
                   "several programs in one job (\":\" as mpirun has it) are not in this version",
                   "start one program that looks at RANK");
-  if (raw.ranks == 0)
-    return Status(Code::invalid_argument, "the number of ranks is missing", "add -np N before the program");
+  RONDEL_TRY(set_hosts(raw, options));
   if (raw.json && !raw.dry_run) return Status(Code::invalid_argument, "--json goes with --dry-run only");
   if (raw.tag && raw.no_tag)
     return Status(Code::invalid_argument, "--tag-output and --no-tag-output contradict each other");
@@ -91,6 +106,10 @@ Options to_options(const RawOptions& raw, std::vector<std::string> program) {
   Options options;
   options.action = action_of(raw);
   options.ranks = raw.ranks;
+  options.host_file = raw.host_file;
+  options.per_host = raw.per_host;
+  options.map_by = raw.map_by == "node" ? MapBy::node : MapBy::slot;
+  options.oversubscribe = raw.oversubscribe;
   options.program = std::move(program);
   options.exports = raw.exports;
   options.only_exports = raw.only_exports;
@@ -147,7 +166,7 @@ std::vector<OptionRow> option_rows() {
 std::string usage_text() {
   std::string text =
       "usage: rondelrun -np N [options] program [arguments...]\n\n"
-      "Starts N ranks of a program on this host and ends them together. Options come before the program; "
+      "Starts N ranks of a program and ends them together. Options come before the program; "
       "long\n"
       "names may be written with one dash, as in -np.\n\n";
   for (const OptionRow& row : option_rows())

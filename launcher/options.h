@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/placement.h"
 #include "lib/status.h"
 #include "lib/types.h"
 
@@ -18,7 +19,12 @@ enum class Action { run, dry_run, help, version, help_config, check_build, man_p
 
 struct Options {
   Action action = Action::run;
-  Rank ranks = 0;
+  Rank ranks = 0;           ///< 0: as many as the hosts have slots
+  std::vector<Host> hosts;  ///< -H, or what the caller read from `host_file`; empty: this host
+  std::string host_file;    ///< not read here; empty when there is none
+  Rank per_host = 0;        ///< 0: as the slots allow
+  MapBy map_by = MapBy::slot;
+  bool oversubscribe = false;
   std::vector<std::string> program;  ///< with its arguments
   std::vector<std::string> exports;  ///< -x, and the RONDEL_ variables that other options stand for
   bool only_exports = false;

@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "launcher/host_list.h"
+
 using Catch::Matchers::Contains;
 using rondel::make_plan;
 using rondel::Options;
@@ -16,6 +18,27 @@ Options options_for(rondel::Rank ranks) {
   options.ranks = ranks;
   options.program = {"train", "--flag", "a\"b\xff"};
   return options;
+}
+
+/// A job over these hosts, one rank a slot.
+Options options_over(const char* hosts, rondel::Action action = rondel::Action::run) {
+  Options options = options_for(0);
+  options.hosts = *rondel::parse_host_list(hosts);
+  options.action = action;
+  return options;
+}
+
+rondel::JobPlan plan_of(const Options& options, const std::string& host = "node.example") {
+  auto plan = make_plan(options, Words{}, host);
+  INFO(plan.status().text());
+  REQUIRE(plan.ok());
+  return *std::move(plan);
+}
+
+rondel::Status error_of(const Options& options) {
+  const auto plan = make_plan(options, Words{}, "node.example");
+  REQUIRE_FALSE(plan.ok());
+  return plan.status();
 }
 
 }  // namespace
@@ -53,4 +76,79 @@ TEST_CASE("variables that the ranks would refuse are one error before the start"
   const auto mended = make_plan(options, Words{"RONDEL_TIMEOUT_S=soon"}, "node");
   REQUIRE(mended.ok());
   CHECK(mended->start_timeout == std::chrono::seconds(7));
+}
+
+TEST_CASE("this host is known by all its names, and is one host") {
+  const auto plan = plan_of(options_over("localhost:1,127.0.0.1:2,node:1,[::1],node.example,127.0.1.1,NODE"));
+  REQUIRE(plan.hosts.size() == 1);
+  CHECK(plan.hosts[0] == rondel::Host{.name = "node.example", .slots = 8});
+  REQUIRE(plan.size() == 8);
+  CHECK(plan.places[7].local_rank == 7);
+  CHECK(plan.places[7].local_size == 8);
+  CHECK(plan_of(options_over("node.example:2"), "node").size() == 2);
+  CHECK(plan_of(options_over("node:2"), "node").size() == 2);
+}
+
+TEST_CASE("ranks elsewhere are unsupported, named with the way out") {
+  for (const char* hosts :
+       {"other:2", "node.other", "10.0.0.1", "[fe80::1%eth0]", "localhost2", "u@localhost"}) {
+    const rondel::Status error = error_of(options_over(hosts));
+    CHECK(error.code() == rondel::Code::unsupported);
+    CHECK_THAT(error.text(), Contains("this version starts ranks on this host only") &&
+                                 Contains("localhost or node.example") && Contains("--dry-run"));
+  }
+  CHECK_THAT(error_of(options_over("localhost:2,other:2")).text(), Contains("rank 2 would run on other"));
+  Options enough_here = options_over("localhost:2,other:2");
+  enough_here.ranks = 2;
+  CHECK(plan_of(enough_here).size() == 2);
+  Options container = options_for(0);
+  container.hosts = {{.name = "localhost", .ssh_port = 2222}};
+  CHECK_THAT(error_of(container).text(), Contains("localhost port 2222"));
+}
+
+TEST_CASE("slots, numbers and mapping decide as they do for other hosts") {
+  Options options = options_over("localhost:2");
+  options.ranks = 4;
+  CHECK_THAT(error_of(options).text(),
+             Contains("4 ranks") && Contains("2 slots") && Contains("--oversubscribe"));
+  options.oversubscribe = true;
+  CHECK(plan_of(options).places[3].local_size == 4);
+  Options many = options_over("localhost:65536,127.0.0.1");
+  CHECK(error_of(many).code() == rondel::Code::invalid_argument);
+  Options each = options_for(0);
+  each.per_host = 3;
+  CHECK(plan_of(each).size() == 3);
+  each.ranks = 6;
+  CHECK_THAT(error_of(each).text(), Contains("2 hosts") && Contains("there is 1"));
+}
+
+TEST_CASE("the standard input goes to a rank that there is") {
+  Options options = options_over("localhost:2");
+  options.stdin_rank = 2;
+  CHECK_THAT(error_of(options).text(), Contains("--stdin") && Contains("0 to 1"));
+  options.stdin_rank = 1;
+  CHECK(plan_of(options).stdin_rank == 1);
+}
+
+TEST_CASE("a dry run shows the ranks of any hosts") {
+  Options options = options_over("a:2,u@[fe80::1%eth0],localhost", rondel::Action::dry_run);
+  options.hosts.push_back({.name = "a", .ssh_port = 2222});
+  options.map_by = rondel::MapBy::node;
+  const auto plan = plan_of(options);
+  const std::string text = rondel::plan_text(plan);
+  CHECK_THAT(text,
+             Contains("1  u@[fe80::1%eth0]") && Contains("2  node.example ") && Contains("3  a port 2222"));
+  CHECK_THAT(text, Contains("4  a                        1 of 2"));
+  const auto json = nlohmann::json::parse(rondel::plan_json(plan));
+  CHECK(json["size"] == 5);
+  REQUIRE(json["hosts"].size() == 4);
+  CHECK(json["hosts"][0]["name"] == "a");
+  CHECK(json["hosts"][0]["slots"] == 2);
+  CHECK(json["hosts"][0]["user"].is_null());
+  CHECK(json["hosts"][1]["user"] == "u");
+  CHECK(json["hosts"][3]["ssh_port"] == 2222);
+  CHECK(json["ranks"][4]["host_index"] == 0);
+  CHECK(json["ranks"][4]["local_rank"] == 1);
+  CHECK(json["ranks"][4]["cross_size"] == 1);
+  CHECK(json["ranks"][3]["cross_rank"] == 3);
 }

@@ -76,7 +76,12 @@ TEST_CASE("every option reaches its field") {
                                       "--bind-to",
                                       "none",
                                       "-map-by",
-                                      "slot",
+                                      "node",
+                                      "-H",
+                                      "a:2,[::1]",
+                                      "--npernode",
+                                      "4",
+                                      "--oversubscribe",
                                       "p"});
   CHECK(options.ranks == 3);
   CHECK(options.exports == Words{"A", "B=[1,2]", "NCCL_*", "RONDEL_TRANSPORT=tcp", "RONDEL_NET=eth0",
@@ -91,6 +96,12 @@ TEST_CASE("every option reaches its field") {
   CHECK(options.stdin_rank == 2);
   CHECK(options.verbose);
   CHECK(options.warnings.empty());
+  REQUIRE(options.hosts.size() == 2);
+  CHECK(options.hosts[0] == rondel::Host{.name = "a", .slots = 2});
+  CHECK(options.hosts[1] == rondel::Host{.name = "::1"});
+  CHECK(options.per_host == 4);
+  CHECK(options.map_by == rondel::MapBy::node);
+  CHECK(options.oversubscribe);
 }
 
 TEST_CASE("what other launchers' lines hold") {
@@ -120,8 +131,8 @@ TEST_CASE("errors name the option, the value and what was expected") {
   for (const char* seconds : {"0", "-3", "nan", "inf", "soon", "1e9"})
     CHECK_THAT(error_of({"-np", "1", "--timeout", seconds, "p"}),
                Contains("--timeout") && Contains(seconds) && Contains("expected seconds"));
-  CHECK_THAT(error_of({"-np", "2", "--stdin", "2", "p"}), Contains("--stdin") && Contains("0 to 1"));
-  CHECK_THAT(error_of({"-np", "2", "--stdin", "all", "p"}), Contains("\"all\""));
+  for (const char* choice : {"all", "-1"})
+    CHECK_THAT(error_of({"-np", "2", "--stdin", choice, "p"}), Contains("--stdin") && Contains(choice));
   CHECK_THAT(error_of({"-np", "2", "--json", "p"}), Contains("--dry-run"));
   CHECK_THAT(error_of({"-np", "2", "-l", "--no-tag-output", "p"}), Contains("contradict"));
   CHECK_THAT(error_of({"-np", "2", "--bind-to", "core", "p"}), Contains("--bind-to") && Contains("none"));
@@ -132,10 +143,40 @@ TEST_CASE("a second program in the same job is refused, a lone colon is the prog
   CHECK(rondel::parse_options(Words{"-np", "1", "a", ":", "b"}).ok());
 }
 
-TEST_CASE("remote hosts are refused in a clear sentence") {
-  for (const char* option : {"-H", "--hosts", "--host", "-host", "--hostfile", "-hostfile", "--machinefile"})
-    CHECK_THAT(error_of({"-np", "2", option, "a:1,b:1", "p"}),
-               Contains("remote hosts are not in this version"));
+TEST_CASE("hosts are named as other launchers name them") {
+  for (const char* option : {"-H", "--hosts", "--host", "-host", "-hosts"}) {
+    const Options options = options_of({option, "a:2,u@n[1-2]", "p"});
+    CHECK(options.ranks == 0);  // every slot takes one
+    CHECK(options.hosts.size() == 3);
+    CHECK(options.host_file.empty());
+  }
+  for (const char* option : {"--hostfile", "-hostfile", "--machinefile", "-machinefile", "-f"}) {
+    const Options options = options_of({option, "nodes", "p"});
+    CHECK(options.host_file == "nodes");
+    CHECK(options.hosts.empty());
+  }
+  for (const char* option : {"-N", "--ppn", "-ppn", "--npernode", "-npernode", "--nproc-per-node"})
+    CHECK(options_of({option, "3", "p"}).per_host == 3);
+  CHECK(options_of({"-N3", "-n6", "p"}).per_host == 3);
+  CHECK(options_of({"-np", "2", "p"}).map_by == rondel::MapBy::slot);
+  CHECK(options_of({"-np", "2", "--map-by", "slot", "p"}).map_by == rondel::MapBy::slot);
+}
+
+TEST_CASE("brackets and commas of a host list arrive as they were written") {
+  CHECK(options_of({"-H", "[::1]", "p"}).hosts.front().name == "::1");
+  CHECK(options_of({"-H=[::1],[::2]:3", "p"}).hosts.size() == 2);
+  CHECK(options_of({"-H", "n[1,3]", "p"}).hosts.back().name == "n3");
+  CHECK(options_of({"-H", "a,b", "--host", "a:2", "p"}).hosts.front().slots == 3);
+}
+
+TEST_CASE("wrong hosts and placements are refused with the option") {
+  CHECK_THAT(error_of({"-H", "a,,b", "p"}), Contains("-H: ") && Contains("\"a,,b\""));
+  CHECK_THAT(error_of({"-H", "a:0", "p"}), Contains("-H: ") && Contains("\"a:0\""));
+  CHECK_THAT(error_of({"-H", "a", "--hostfile", "f", "p"}), Contains("-H and --hostfile"));
+  CHECK_THAT(error_of({"-np", "2", "--map-by", "core", "p"}),
+             Contains("--map-by") && Contains("\"core\"") && Contains("slot") && Contains("node"));
+  for (const char* count : {"0", "-1", "gpu", "65537"})
+    CHECK_THAT(error_of({"-N", count, "p"}), Contains("--ppn") && Contains(count) && Contains("1 to 65536"));
 }
 
 TEST_CASE("the help shows every option, the hidden ones excepted") {

@@ -87,6 +87,22 @@ TEST_CASE("ranks run on the cores of the launcher, in its directory or the one a
   CHECK(facts_of(there).at(1).at("directory") == std::filesystem::canonical(folder.path()));
 }
 
+TEST_CASE("hosts that are this one start a rank for each slot, however they are named") {
+  RunningLauncher list({.arguments = {"-H", "localhost:1,127.0.0.1:2", "-H", "[::1]", kHelper, "report"}});
+  REQUIRE(list.wait() == 0);
+  const auto facts = facts_of(list);
+  REQUIRE(facts.size() == 4);
+  CHECK(facts.at(3).at("LOCAL_RANK") == "3");
+  CHECK(facts.at(3).at("LOCAL_WORLD_SIZE") == "4");
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/hosts";
+  std::ofstream(path) << "# two\r\nlocalhost slots = 2 max_slots=4\r\n";
+  RunningLauncher file({.arguments = {"-hostfile", path, kHelper, "report"}});
+  REQUIRE(file.wait() == 0);
+  CHECK(facts_of(file).size() == 2);
+  CHECK_THAT(file.error(), Contains(path + ":2: max_slots has no effect"));
+}
+
 TEST_CASE("the standard input can go to another rank or to none") {
   RunningLauncher last({.arguments = {"-np", "2", "--stdin", "1", kHelper, "report"}, .input = "for one"});
   REQUIRE(last.wait() == 0);
@@ -177,7 +193,11 @@ TEST_CASE("wrong command lines and settings are usage errors") {
   CHECK(run_for_code({"-np", "2", "--timout", "3", "true"}, error) == 2);
   CHECK_THAT(error, Contains("did you mean --timeout?"));
   CHECK(run_for_code({"-np", "2", "-H", "a,b", "true"}, error) == 2);
-  CHECK_THAT(error, Contains("remote hosts are not in this version"));
+  CHECK_THAT(error, Contains("this version starts ranks on this host only"));
+  CHECK(run_for_code({"--hostfile", "/nope", "true"}, error) == 2);
+  CHECK_THAT(error, Contains("/nope") && Contains("No such file or directory"));
+  CHECK(run_for_code({"-np", "2", "--stdin", "2", "true"}, error) == 2);
+  CHECK_THAT(error, Contains("--stdin") && Contains("0 to 1"));
   CHECK(run_for_code({"true"}, error) == 2);
   CHECK(run_for_code({"-np", "2", "-x", "RONDEL_TIMEOUT_S=never", "true"}, error) == 2);
   CHECK_THAT(error, Contains("RONDEL_TIMEOUT_S"));
