@@ -188,7 +188,9 @@ constexpr std::array kRows{
          "share."},
         set_text<&Config::transport>},
     Row{{"RONDEL_ALGORITHM", "", "name", "unset",
-         "ring, circulant, one_shot, recursive_doubling or hierarchical; unset: chosen from measured cost."},
+         "ring, circulant, one_shot, recursive_doubling or hierarchical; unset: chosen from size and "
+         "measured "
+         "cost, and ranks of one machine load and store where they can, which no name here does."},
         set_algorithm},
     Row{{"RONDEL_SEGMENT_BYTES", "", "bytes", "0",
          "Pipelining unit of a chunk, with K, M or G for powers of 1024; 0: the transport's preference."},
@@ -212,7 +214,9 @@ constexpr std::array kRows{
     Row{{"RONDEL_SPIN_US", "", "microseconds", "1000",
          "How long a wait polls before it sleeps, unless ranks outnumber cores."},
         set_spin},
-    Row{{"RONDEL_ENCRYPT", "", "0 or 1", "0", "Encrypts TCP links."}, set_flag<&Config::encrypt>},
+    Row{{"RONDEL_ENCRYPT", "", "0 or 1", "0",
+         "Encrypts TCP links; not in this version, which refuses it where TCP is used."},
+        set_flag<&Config::encrypt>},
     Row{{"RONDEL_TIMEOUT_S", "", "seconds", "300",
          "Longest time that one operation may take; decimals allowed."},
         set_seconds<&Config::timeout>},

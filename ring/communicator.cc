@@ -151,6 +151,10 @@ Result<std::unique_ptr<Communicator>> Communicator::Body::build(std::shared_ptr<
   }
   auto body = std::make_unique<Body>(std::move(job), std::move(options), std::move(watch),
                                      std::move(attachment), *algorithm);
+  if (const Endpoint* const data = body->attachment.data.get()) {
+    body->sent_before = data->bytes_sent();
+    body->received_before = data->bytes_received();
+  }
   return std::unique_ptr<Communicator>(new Communicator(std::move(body)));
 }
 
@@ -229,13 +233,14 @@ void Communicator::forget_memory(std::uint64_t name) { body_->forget_memory(name
 
 std::uint64_t Communicator::bytes_sent() const {
   const Attachment& attachment = body_->attachment;
-  return attachment.data == nullptr ? 0 : attachment.data->bytes_sent() + attachment.pairs->bytes_sent();
+  if (attachment.data == nullptr) return 0;
+  return attachment.data->bytes_sent() + attachment.pairs->bytes_sent() - body_->sent_before;
 }
 
 std::uint64_t Communicator::bytes_received() const {
   const Attachment& attachment = body_->attachment;
-  return attachment.data == nullptr ? 0
-                                    : attachment.data->bytes_received() + attachment.pairs->bytes_received();
+  if (attachment.data == nullptr) return 0;
+  return attachment.data->bytes_received() + attachment.pairs->bytes_received() - body_->received_before;
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::duplicate() { return split(0, 0); }

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "lib/readiness.h"
 #include "lib/unique_fd.h"
 #include "ring/bootstrap.h"
 #include "ring/collective_lane.h"
@@ -19,7 +20,6 @@
 #include "ring/health.h"
 #include "ring/pair_lane.h"
 #include "ring/planner.h"
-#include "lib/readiness.h"
 
 namespace rondel {
 
@@ -47,6 +47,8 @@ struct Communicator::Body {
   Attachment attachment;
   Health health;
   std::uint64_t children = 0;
+  std::uint64_t sent_before = 0;  // by calibration, of the data endpoint
+  std::uint64_t received_before = 0;
 
  private:
   /// `wanted`: what the caller is about to do, for the error text; may be null.

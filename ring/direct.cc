@@ -9,9 +9,12 @@
 #include <cstring>
 #include <new>
 #include <span>
+#include <utility>
 
 #include "lib/deadline.h"
+#include "lib/log.h"
 #include "lib/reduce.h"
+#include "ring/label.h"
 
 namespace rondel {
 namespace {
@@ -217,12 +220,19 @@ Result<Direct::State> Direct::advance_staged() {
   return lagging == closed.end() ? Result<State>(State::waiting) : Result<State>(lost(*lagging));
 }
 
+// What the log says of an algorithm is of the messages that there would have been.
+void Direct::tell(const char* way) {
+  if (std::exchange(told_, way) == way) return;
+  log(LogLevel::debug, "{} and what follows run {}", describe(operation_->request), way);
+}
+
 // All offers are there.
 Result<Direct::State> Direct::start_work() {
   const bool small = fits_on_board();
   if (small) work_on_boards();
   const Result<bool> reached = small ? Result<bool>(true) : reach_all();
   RONDEL_TRY(reached);
+  tell(small ? "on boards" : *reached ? "by loads and stores" : "over stages, or by messages");
   if (small) return end(State::done);
   if (!*reached) {
     if (!Staged::runs(operation_->request)) return end(State::declined);

@@ -66,6 +66,7 @@ class Direct final : public Awaited {
   Result<State> start_work();
   Result<State> advance_staged();
   State end(State state);
+  void tell(const char* way);
   Result<bool> reach_all();
   bool work();
   void work_on_boards();
@@ -88,6 +89,7 @@ class Direct final : public Awaited {
   std::vector<const void*> inputs_;
   std::vector<std::byte*> outputs_;
   std::optional<LabelMismatch> mismatch_;
+  const char* told_ = "";  // the way of the last operation
 };
 
 }  // namespace rondel

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "ring/label.h"
@@ -44,6 +45,8 @@ Status Health::failure() const {
 void Health::abort(std::string_view why) {
   if (abort_taken_.test_and_set(std::memory_order_acq_rel)) return;
   abort_text_ = fmt::format("rank {} aborted{}{}", rank_, why.empty() ? "" : ": ", why);
+  std::replace_if(  // texts are one line
+      abort_text_.begin(), abort_text_.end(), [](unsigned char c) { return c < ' '; }, ' ');
   abort_requested_.store(true, std::memory_order_release);
   report(Code::aborted, rank_, abort_text_, {});
 }

@@ -54,8 +54,9 @@ Verdict judge(std::string_view name, std::span<const Offers> by_rank, std::span<
     if (!probe->usable) return {.why_not = fmt::format("{}: {}", rank_text(rank, hosts), probe->why_not)};
     if (first == nullptr) first = probe;
     if (probe->domain != first->domain)
-      return {.why_not = fmt::format("{} is in domain {}, {} in {}", rank_text(0, hosts), first->domain,
-                                     rank_text(rank, hosts), probe->domain)};
+      return {.why_not =
+                  fmt::format("it does not join {} and {}, whose domains are {} and {}", rank_text(0, hosts),
+                              rank_text(rank, hosts), first->domain, probe->domain)};
     verdict.bytes_per_second = std::min(verdict.bytes_per_second, probe->bytes_per_second);
   }
   return verdict;
@@ -142,7 +143,7 @@ Result<Choice> select_transport(std::span<const Offers> by_rank, std::span<const
   if (reasons.empty()) reasons = "no rank offers any";
   return Status(Code::unavailable,
                 fmt::format("no transport that all {} ranks can use ({})", by_rank.size(), reasons),
-                wanted.empty() ? "" : "unset RONDEL_TRANSPORT to let Rondel choose");
+                wanted.empty() ? "" : "unset RONDEL_TRANSPORT (--transport) to let Rondel choose");
 }
 
 }  // namespace rondel

@@ -114,7 +114,7 @@ def why_left_out(contender, ranks):
     if contender.name == "mpich" and ranks > os.cpu_count():
         return "it spins without yielding when ranks outnumber cores, and does not end in useful time"
     if shutil.which(contender.command[0]) is None:
-        return f"{contender.command[0]} is not there (meson setup -Dpeers=enabled builds the peers)"
+        return f"{contender.command[0]} is not there (meson configure build -Dpeers=enabled && ninja -C build)"
     return None
 
 

@@ -47,7 +47,8 @@ TEST_CASE("ranks in different domains do not share a transport") {
   CHECK(select_transport(by_rank, Hosts{"a", "b"}, "")->transport == "tcp");
   const auto wanted = select_transport(by_rank, Hosts{"a", "b"}, "shm");
   REQUIRE(wanted.code() == Code::unavailable);
-  CHECK(contains(wanted.status().text(), "rank 0 on a is in domain host a, rank 1 on b in host b"));
+  CHECK(contains(wanted.status().text(),
+                 "it does not join rank 0 on a and rank 1 on b, whose domains are host a and host b"));
 }
 
 /// Of a mux: usable everywhere, with an inner one that reaches ranks of equal `host`.

@@ -12,9 +12,9 @@
 #include <span>
 #include <vector>
 
+#include "lib/readiness.h"
 #include "transports/endpoint.h"
 #include "transports/patience.h"
-#include "lib/readiness.h"
 #include "transports/transport.h"
 
 namespace rondel::mux {

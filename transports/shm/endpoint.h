@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "lib/readiness.h"
 #include "transports/endpoint.h"
 #include "transports/patience.h"
-#include "lib/readiness.h"
 #include "transports/shm/door.h"
 #include "transports/shm/link.h"
 #include "transports/transport.h"

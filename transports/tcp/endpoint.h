@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "lib/host_identity.h"
+#include "lib/readiness.h"
 #include "transports/endpoint.h"
 #include "transports/patience.h"
-#include "lib/readiness.h"
 #include "transports/tcp/inbox.h"
 #include "transports/tcp/link.h"
 #include "transports/tcp/listener.h"

@@ -17,8 +17,9 @@
  *  - Failure: RONDEL_INVALID_ARGUMENT and RONDEL_UNSUPPORTED start nothing and harm nothing. Any other
  * failure of an operation poisons the communicator: output buffers then hold unspecified values, and every
  * later call returns that same failure. rondel_last_error says who, where, what and why.
- *  - Deadlines: nothing waits for ever. An operation ends within its timeout (RONDEL_TIMEOUT_S, 300 s by
- * default), a rank's death is reported within seconds.
+ *  - Deadlines: nothing waits for ever. An operation is given up at its timeout (RONDEL_TIMEOUT_S, 300 s by
+ * default) and ends at most two seconds later, in which the ranks agree whom it waited for; a rank's death is
+ * reported within seconds.
  *  - Fork: a child made by fork() must not touch communicators, requests or rondel_alloc memory of its
  * parent.
  *  - Signals: no function may be called from a signal handler; none installs one. SIGPIPE is never raised by

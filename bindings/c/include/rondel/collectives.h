@@ -6,17 +6,21 @@
  * Buffers are the caller's; Rondel reads `input` and writes `output` only until the call returns, and never
  * writes `input` unless it is `output` too. Buffers may overlap only in the ways called "in place". Any
  * alignment will do. `n` is the number of ranks, `r` this rank. Results are bit-identical on all ranks and
- * from run to run. A `counts` array has n entries and is copied. Buffers without elements may be NULL.
+ * from run to run, with the same ranks, transport, counts and settings; another order of additions may change
+ * the last bits of floats. Integers wrap, in an average too. A `counts` array has n entries and is copied.
+ * Buffers without elements may be NULL.
  *
  * Every function can return RONDEL_INVALID_ARGUMENT (NULL, unknown type, operator or root),
  * RONDEL_UNSUPPORTED, RONDEL_MISMATCH, RONDEL_PEER_LOST, RONDEL_PEER_LEFT, RONDEL_TIMED_OUT, RONDEL_ABORTED,
  * RONDEL_OUT_OF_RESOURCES.
  *
- * Algorithms, chosen by size and measured cost, or by RONDEL_ALGORITHM: ring (Patarasuk and Yuan, "Bandwidth
+ * Algorithms, chosen by size and measured cost (sums of floats of more than two ranks by size alone), or by
+ * RONDEL_ALGORITHM: ring (Patarasuk and Yuan, "Bandwidth
  * optimal all-reduce algorithms for clusters of workstations", 2009), circulant graphs (Traeff, "Optimal,
  * non-pipelined reduce-scatter and allreduce algorithms", 2024), recursive doubling (Thakur, Rabenseifner and
  * Gropp, "Optimization of collective communication operations in MPICH", 2005), and one exchange of
- * everything among few ranks. */
+ * everything among few ranks. Between hosts of several ranks a slice for each local rank; between ranks of
+ * one machine loads and stores in rank order, unless RONDEL_ALGORITHM is set. */
 #ifndef RONDEL_COLLECTIVES_H
 #define RONDEL_COLLECTIVES_H
 

@@ -25,7 +25,7 @@ RONDEL_API const char* rondel_status_string(rondel_status_t code);
  * have come, at most the start timeout, whose error names who is missing. Any thread. `options` may be NULL.
  *  - RONDEL_RANK, RONDEL_SIZE, RONDEL_STORE (rondelrun sets them): tcp://host:port is the launcher's meeting
  * point, whose secret comes by RONDEL_SECRET_FD or RONDEL_SECRET_FILE; file:///directory is a directory that
- * all ranks see and only this user can read.
+ * all ranks see; it is made if it is missing, and refused when others may write to it.
  *  - RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT (torchrun sets them) without RONDEL_STORE: on one host the
  * ranks meet through a private directory of this user (in $XDG_RUNTIME_DIR, else ~/.cache); on several hosts
  * rank 0 listens at MASTER_ADDR on MASTER_PORT + 1, and every rank needs the same RONDEL_SECRET_FILE (32
@@ -57,7 +57,7 @@ RONDEL_API rondel_status_t rondel_init_unique_id(const rondel_unique_id_t* id, i
 typedef struct rondel_store {
   size_t struct_size;
   void* user; /* handed to the callbacks, never touched */
-  /* Sets `key` (NUL-terminated, printable, under 256 bytes), replacing what was there. */
+  /* Sets `key` (NUL-terminated, printable, with '/' in it, under 256 bytes), replacing what was there. */
   rondel_status_t (*set)(void* user, const char* key, const void* value, size_t bytes);
   /* Waits up to `timeout_seconds` until `key` is set, then copies its value to `value` and its length to
    * `bytes`. RONDEL_TIMED_OUT when it is not set in time, RONDEL_OUT_OF_RESOURCES when it is longer than
@@ -104,8 +104,8 @@ RONDEL_API int32_t rondel_local_size(rondel_comm_t comm);
 RONDEL_API const char* rondel_transport(rondel_comm_t comm);
 RONDEL_API const char* rondel_host(rondel_comm_t comm, int32_t rank);
 
-/* Payload bytes this rank has sent to and received from other ranks on this communicator; NULL: not asked
- * for. */
+/* Payload bytes this rank has sent to and received from other ranks on this communicator since it was made;
+ * NULL: not asked for. */
 RONDEL_API rondel_status_t rondel_byte_counts(rondel_comm_t comm, uint64_t* sent, uint64_t* received);
 
 /* New communicators from old: ranks with equal `colour` form one, ordered by (key, old rank); a negative
