@@ -189,8 +189,8 @@ constexpr std::array kRows{
         set_text<&Config::transport>},
     Row{{"RONDEL_ALGORITHM", "", "name", "unset",
          "ring, circulant, one_shot, recursive_doubling or hierarchical; unset: chosen from size and "
-         "measured "
-         "cost, and ranks of one machine load and store where they can, which no name here does."},
+         "measured cost, and ranks of one machine load and store where they can, which no name here "
+         "does."},
         set_algorithm},
     Row{{"RONDEL_SEGMENT_BYTES", "", "bytes", "0",
          "Pipelining unit of a chunk, with K, M or G for powers of 1024; 0: the transport's preference."},
