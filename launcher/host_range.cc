@@ -101,11 +101,12 @@ Result<std::vector<Piece>> cut(std::string_view pattern) {
 std::uint64_t count_names(const std::vector<Piece>& pieces, std::uint64_t most) {
   std::uint64_t names = 1;
   for (const Piece& piece : pieces) {
-    std::uint64_t numbers = piece.ranges.empty() ? 1 : 0;
+    std::uint64_t numbers = 0;
     for (const Range& range : piece.ranges) {
       if (range.last - range.first >= most - numbers) return most + 1;
       numbers += range.last - range.first + 1;
     }
+    numbers = std::max<std::uint64_t>(numbers, 1);  // a text alone
     if (names > most / numbers) return most + 1;
     names *= numbers;
   }
