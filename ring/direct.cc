@@ -221,7 +221,7 @@ Result<Direct::State> Direct::advance_staged() {
 }
 
 // What the log says of an algorithm is of the messages that there would have been.
-void Direct::tell(const char* way) {
+void Direct::tell(std::string_view way) {
   if (std::exchange(told_, way) == way) return;
   log(LogLevel::debug, "{} and what follows run {}", describe(operation_->request), way);
 }

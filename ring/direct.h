@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "ring/direct_board.h"
@@ -66,7 +67,7 @@ class Direct final : public Awaited {
   Result<State> start_work();
   Result<State> advance_staged();
   State end(State state);
-  void tell(const char* way);
+  void tell(std::string_view way);
   Result<bool> reach_all();
   bool work();
   void work_on_boards();
@@ -89,7 +90,7 @@ class Direct final : public Awaited {
   std::vector<const void*> inputs_;
   std::vector<std::byte*> outputs_;
   std::optional<LabelMismatch> mismatch_;
-  const char* told_ = "";  // the way of the last operation
+  std::string_view told_;  // the way of the last operation
 };
 
 }  // namespace rondel

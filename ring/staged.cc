@@ -119,25 +119,27 @@ std::pair<std::size_t, std::size_t> Staged::place_of(Rank share, std::uint64_t b
   return {begin, std::min(block_bytes_, last - begin)};
 }
 
-bool Staged::all_others(Counter counter, std::uint64_t at_least) const {
-  for (Rank rank = 0; rank < size_; ++rank)
-    if (rank != rank_ && count(stage_of(rank), counter) < at_least) return false;
-  return true;
-}
-
 void Staged::raise(Counter counter, std::uint64_t value) {
   (own().*counter).store(value, std::memory_order_release);  // pairs with count()
 }
 
-// A slot is free again when all have done with the block that is kDepth before; the first are free.
-bool Staged::can_give() const {
-  return given_ < end_ && all_others(&DirectBoard::Stage::summed, given_ + 1 - std::min(given_ + 1, kDepth));
+// A slot is free again when all have done with the block that is kDepth before.
+bool Staged::lets_give(const DirectBoard::Stage& other) const {
+  return count(other, &DirectBoard::Stage::summed) + kDepth > given_;
 }
-bool Staged::can_sum() const {
-  return summed_ < end_ && all_others(&DirectBoard::Stage::given, summed_ + 1) &&
-         all_others(&DirectBoard::Stage::taken, summed_ + 1 - std::min(summed_ + 1, kDepth));
+bool Staged::lets_sum(const DirectBoard::Stage& other) const {
+  return count(other, &DirectBoard::Stage::given) > summed_ &&
+         count(other, &DirectBoard::Stage::taken) + kDepth > summed_;
 }
-bool Staged::can_take() const { return taken_ < end_ && all_others(&DirectBoard::Stage::summed, taken_ + 1); }
+bool Staged::lets_take(const DirectBoard::Stage& other) const {
+  return count(other, &DirectBoard::Stage::summed) > taken_;
+}
+
+bool Staged::all_let(bool (Staged::*step)(const DirectBoard::Stage&) const) const {
+  for (Rank rank = 0; rank < size_; ++rank)
+    if (rank != rank_ && !(this->*step)(stage_of(rank))) return false;
+  return true;
+}
 
 void Staged::give() {
   const auto* const input = static_cast<const std::byte*>(request_->input);
@@ -194,12 +196,8 @@ bool Staged::lags(Rank rank) const {
   const DirectBoard::Stage& stage = stage_of(rank);
   if (stages_.empty())
     return stage.state.load(std::memory_order_acquire) == DirectBoard::Stage::kUnknown;  // pairs with open()
-  const std::uint64_t given = count(stage, &DirectBoard::Stage::given);
-  const std::uint64_t summed = count(stage, &DirectBoard::Stage::summed);
-  const std::uint64_t taken = count(stage, &DirectBoard::Stage::taken);
-  return (given_ < end_ && summed + kDepth <= given_) ||
-         (summed_ < end_ && (given <= summed_ || taken + kDepth <= summed_)) ||
-         (taken_ < end_ && summed <= taken_);
+  return (given_ < end_ && !lets_give(stage)) || (summed_ < end_ && !lets_sum(stage)) ||
+         (taken_ < end_ && !lets_take(stage));
 }
 
 Rank Staged::waiting_for() const {

@@ -48,7 +48,6 @@ class Staged {
   std::size_t stage_bytes() const;
   std::byte* slot(Rank stage, Rank share, std::uint64_t block) const;
   std::pair<std::size_t, std::size_t> place_of(Rank share, std::uint64_t block) const;
-  bool all_others(Counter counter, std::uint64_t at_least) const;
   static std::uint64_t count(const DirectBoard::Stage& stage, Counter counter) {
     return (stage.*counter).load(std::memory_order_acquire);  // pairs with raise()
   }
@@ -56,9 +55,14 @@ class Staged {
 
   void open();
   Status reach_all();
-  bool can_give() const;
-  bool can_sum() const;
-  bool can_take() const;
+  /// Whether what another rank has done lets this one go on with its next block.
+  bool lets_give(const DirectBoard::Stage& other) const;
+  bool lets_sum(const DirectBoard::Stage& other) const;
+  bool lets_take(const DirectBoard::Stage& other) const;
+  bool all_let(bool (Staged::*step)(const DirectBoard::Stage&) const) const;
+  bool can_give() const { return given_ < end_ && all_let(&Staged::lets_give); }
+  bool can_sum() const { return summed_ < end_ && all_let(&Staged::lets_sum); }
+  bool can_take() const { return taken_ < end_ && all_let(&Staged::lets_take); }
   void give();
   void sum();
   void take();

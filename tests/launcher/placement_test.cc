@@ -95,6 +95,15 @@ void require_order(const Places& places, MapBy map_by) {
   }
 }
 
+/// Of up to six hosts, some of which have none.
+std::vector<Rank> random_slots(rondel::test::Random& random) {
+  std::vector<Rank> slots(1 + random.below(6));
+  for (Rank& each : slots) each = static_cast<Rank>(random.below(5));
+  return slots;
+}
+
+MapBy random_way(rondel::test::Random& random) { return random.below(2) == 0 ? MapBy::slot : MapBy::node; }
+
 }  // namespace
 
 TEST_CASE("ranks fill one host") {
@@ -198,11 +207,10 @@ TEST_CASE("one large host among many small ones is placed without delay") {
 TEST_CASE("random placements are complete and consistent") {
   rondel::test::Random random(rondel::test::test_seed());
   for (int round = 0; round < 4'000; ++round) {
-    std::vector<Rank> slots(1 + random.below(6));
-    for (Rank& each : slots) each = static_cast<Rank>(random.below(5));
+    const std::vector<Rank> slots = random_slots(random);
     const Rank all = sum_of(slots);
     if (all == 0) continue;
-    const auto map_by = random.below(2) == 0 ? MapBy::slot : MapBy::node;
+    const MapBy map_by = random_way(random);
     const Rank ranks = static_cast<Rank>(random.below(static_cast<std::uint64_t>(all) + 1));
     INFO(fmt::format("{} slots: {}, ranks {}", map_by == MapBy::slot ? "by slot," : "by node,", all, ranks));
     const auto places = places_of(slots, {.ranks = ranks, .map_by = map_by});
@@ -221,11 +229,10 @@ TEST_CASE("random placements are complete and consistent") {
 TEST_CASE("random crowded placements load every slot alike") {
   rondel::test::Random random(rondel::test::test_seed());
   for (int round = 0; round < 4'000; ++round) {
-    std::vector<Rank> slots(1 + random.below(6));
-    for (Rank& each : slots) each = static_cast<Rank>(random.below(5));
+    const std::vector<Rank> slots = random_slots(random);
     const Rank all = sum_of(slots);
     if (all == 0) continue;
-    const auto map_by = random.below(2) == 0 ? MapBy::slot : MapBy::node;
+    const MapBy map_by = random_way(random);
     const Rank ranks = all + static_cast<Rank>(random.below(40));
     const auto places = places_of(slots, {.ranks = ranks, .map_by = map_by, .oversubscribe = true});
     REQUIRE(static_cast<Rank>(places.size()) == ranks);
@@ -251,9 +258,8 @@ TEST_CASE("random placements of a number for each host") {
     for (Rank& each : slots) each = static_cast<Rank>(1 + random.below(4));
     const Rank each = 1 + static_cast<Rank>(random.below(4));
     const auto used = 1 + random.below(slots.size());
-    const PlacementRules rules{.ranks = each * static_cast<Rank>(used),
-                               .per_host = each,
-                               .map_by = random.below(2) == 0 ? MapBy::slot : MapBy::node};
+    const PlacementRules rules{
+        .ranks = each * static_cast<Rank>(used), .per_host = each, .map_by = random_way(random)};
     const bool fits = std::all_of(slots.begin(), slots.begin() + static_cast<std::ptrdiff_t>(used),
                                   [each](Rank here) { return here >= each; });
     const auto hosts = hosts_with(slots);
