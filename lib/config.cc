@@ -184,7 +184,8 @@ constexpr std::array kRows{
          "File (mode 0600) that holds the job secret, for jobs that start without the launcher."},
         set_text<&Config::secret_file>},
     Row{{"RONDEL_TRANSPORT", "", "name", "unset",
-         "Transport to use: shm, tcp, or shm+tcp (shm inside each host); unset: the best that all ranks "
+         "Transport to use: shm, tcp, verbs, or shm+tcp, shm+verbs (shm inside each host); unset: the best "
+         "that all ranks "
          "share."},
         set_text<&Config::transport>},
     Row{{"RONDEL_ALGORITHM", "", "name", "unset",
@@ -211,6 +212,15 @@ constexpr std::array kRows{
          "0 "
          "copies them through shared memory. Buffers from rondel_alloc need neither."},
         set_flag<&Config::shm_pull>},
+    Row{{"RONDEL_VERBS_DEVICE", "", "name", "unset",
+         "RDMA device to use, with or without a port, such as mlx5_0 or mlx5_0:1; unset: the fastest port "
+         "that "
+         "works."},
+        set_text<&Config::verbs_device>},
+    Row{{"RONDEL_VERBS_GID_INDEX", "", "number", "unset",
+         "Which of the RDMA port's addresses to use (show_gids lists them); unset: RoCE v2 over IPv4 before "
+         "others."},
+        set_count<&Config::verbs_gid_index, 0>},
     Row{{"RONDEL_SPIN_US", "", "microseconds", "1000",
          "How long a wait polls before it sleeps, unless ranks outnumber cores."},
         set_spin},

@@ -30,15 +30,17 @@ struct Config {
   std::string secret_file;         // RONDEL_SECRET_FILE
 
   // choices
-  std::string transport;                 // RONDEL_TRANSPORT: empty = best that all ranks share
-  std::string algorithm;                 // RONDEL_ALGORITHM
-  std::size_t segment_bytes = 0;         // RONDEL_SEGMENT_BYTES: 0 = the transport's preference
-  std::string net;                       // RONDEL_NET: names, CIDRs, ^exclude, comma separated
-  std::string port_range;                // RONDEL_PORTS: "first-last" for listeners; empty = kernel's choice
-  std::string tcp_congestion = "auto";   // RONDEL_TCP_CONGESTION: auto, system, or a name
-  bool shm_pull = true;                  // RONDEL_SHM_PULL: read peers' memory where it is
-  std::chrono::microseconds spin{1000};  // RONDEL_SPIN_US: polling before blocking
-  bool encrypt = false;                  // RONDEL_ENCRYPT
+  std::string transport;                // RONDEL_TRANSPORT: empty = best that all ranks share
+  std::string algorithm;                // RONDEL_ALGORITHM
+  std::size_t segment_bytes = 0;        // RONDEL_SEGMENT_BYTES: 0 = the transport's preference
+  std::string net;                      // RONDEL_NET: names, CIDRs, ^exclude, comma separated
+  std::string port_range;               // RONDEL_PORTS: "first-last" for listeners; empty = kernel's choice
+  std::string tcp_congestion = "auto";  // RONDEL_TCP_CONGESTION: auto, system, or a name
+  bool shm_pull = true;                 // RONDEL_SHM_PULL: read peers' memory where it is
+  std::string verbs_device;             // RONDEL_VERBS_DEVICE: empty = the fastest port that works
+  std::optional<std::int32_t> verbs_gid_index;  // RONDEL_VERBS_GID_INDEX
+  std::chrono::microseconds spin{1000};         // RONDEL_SPIN_US: polling before blocking
+  bool encrypt = false;                         // RONDEL_ENCRYPT
 
   // limits
   std::chrono::milliseconds timeout{300'000};  // RONDEL_TIMEOUT_S: each operation (decimals allowed)

@@ -13,6 +13,9 @@
 #ifdef RONDEL_HAVE_TCP
 #include "transports/tcp/transport.h"
 #endif
+#ifdef RONDEL_HAVE_VERBS
+#include "transports/verbs/transport.h"
+#endif
 
 namespace rondel {
 
@@ -31,6 +34,12 @@ constexpr Make kMakeTcp = &tcp::make_transport;
 constexpr Make kMakeTcp = nullptr;
 #endif
 
+#ifdef RONDEL_HAVE_VERBS
+constexpr Make kMakeVerbs = &verbs::make_transport;
+#else
+constexpr Make kMakeVerbs = nullptr;
+#endif
+
 /// A backend that connects processes. Without `make` it is not in this build, for the reason given.
 struct Row {
   std::string_view name;
@@ -42,7 +51,8 @@ struct Row {
 constexpr std::array<Row, 4> kRows{{
     {"nccl", nullptr, "not in this version"},
     {"shm", kMakeShm, "configure with -Dshm=enabled"},
-    {"verbs", nullptr, "not in this version"},
+    {"verbs", kMakeVerbs,
+     "built without libibverbs' headers; install libibverbs-dev and configure with -Dverbs=enabled"},
     {"tcp", kMakeTcp, "built without Boost; install libboost-dev and configure with -Dtcp=enabled"},
 }};
 

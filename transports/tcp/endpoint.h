@@ -16,7 +16,7 @@
 #include "transports/tcp/inbox.h"
 #include "transports/tcp/link.h"
 #include "transports/tcp/listener.h"
-#include "transports/tcp/reach.h"
+#include "transports/reach.h"
 #include "transports/transport.h"
 
 namespace rondel::tcp {

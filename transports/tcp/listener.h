@@ -14,7 +14,7 @@
 #include "transports/tcp/dialer.h"
 #include "transports/tcp/handshake.h"
 #include "transports/tcp/inbox.h"
-#include "transports/tcp/reach.h"
+#include "transports/reach.h"
 #include "transports/tcp/socket_options.h"
 
 namespace rondel::tcp {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lib/unique_fd.h"
-#include "transports/tcp/reach.h"
+#include "transports/reach.h"
 #include "transports/tcp/transport.h"
 
 namespace rondel::tcp::test {

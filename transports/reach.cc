@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transports/tcp/reach.h"
+#include "transports/reach.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "lib/wire.h"
 
-namespace rondel::tcp {
+namespace rondel {
 namespace {
 
 constexpr std::size_t kMaxSockets = 64;
@@ -49,7 +49,7 @@ Result<Reach> decode_reach(std::span<const std::byte> bytes) {
     reach.sockets.push_back(socket);
   }
   if (!reader.finished())
-    return Status(Code::refused, "a peer's TCP address can not be read", "use one version of Rondel");
+    return Status(Code::refused, "a peer's address can not be read", "use one version of Rondel");
   return reach;
 }
 
@@ -75,4 +75,4 @@ std::vector<SocketAddress> candidates(const Reach& peer, const std::string& my_k
   return ordered;
 }
 
-}  // namespace rondel::tcp
+}  // namespace rondel

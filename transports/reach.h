@@ -12,7 +12,7 @@
 #include "lib/memory.h"
 #include "lib/status.h"
 
-namespace rondel::tcp {
+namespace rondel {
 
 struct SocketAddress {
   IpAddress ip;
@@ -34,4 +34,4 @@ Result<Reach> decode_reach(std::span<const std::byte> bytes);
 std::vector<SocketAddress> candidates(const Reach& peer, const std::string& my_kernel,
                                       std::span<const Interface> mine);
 
-}  // namespace rondel::tcp
+}  // namespace rondel

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order in which a peer's addresses are tried, and their way over the wire.
-#include "transports/tcp/reach.h"
+#include "transports/reach.h"
 
 #include <catch2/catch.hpp>
 
-namespace rondel::tcp {
+namespace rondel {
 
 namespace {
 
@@ -61,4 +61,4 @@ TEST_CASE("an address blob survives the wire, and no cut or longer one does") {
   CHECK_FALSE(decode_reach(longer).ok());
 }
 
-}  // namespace rondel::tcp
+}  // namespace rondel

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transports/verbs/device.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace rondel::verbs {
+namespace {
+
+constexpr std::uint32_t kMostSlices = 30;  // more gain nothing and make each request larger
+
+// Finds a device again by its name; the list is only valid for as long as it is held.
+Owned<ibv_context> open_by_name(const VerbsLibrary& verbs, const std::string& name) {
+  int count = 0;
+  ibv_device** const list = verbs.get_device_list(&count);
+  Owned<ibv_context> context(nullptr, verbs.close_device);
+  if (list == nullptr) return context;
+  errno = ENODEV;
+  for (int i = 0; i < count; ++i)
+    if (name == verbs.get_device_name(list[i])) context.reset(verbs.open_device(list[i]));
+  const int error = errno;
+  verbs.free_device_list(list);
+  errno = error;
+  return context;
+}
+
+std::string lock_limit_text() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return {};
+  if (limit.rlim_cur == RLIM_INFINITY) return "unlimited";
+  return fmt::format("{} KiB", limit.rlim_cur / 1024);
+}
+
+}  // namespace
+
+Status device_failure(std::string_view what, int error_number, std::size_t locked_bytes) {
+  if (error_number != ENOMEM && error_number != EAGAIN)
+    return system_failure(Code::io_error, what, error_number);
+  const std::string limit = lock_limit_text();
+  std::string cause =
+      fmt::format("{}: out of memory that can be locked; the limit (ulimit -l) is {}", what, limit);
+  if (locked_bytes > 0) cause += fmt::format(", this needs {} KiB more", (locked_bytes + 1023) / 1024);
+  return Status(Code::out_of_resources, std::move(cause),
+                "raise it: ulimit -l unlimited, or LimitMEMLOCK=infinity in the service that starts the job");
+}
+
+Device::Device(const VerbsLibrary& verbs, const DeviceChoice& choice, Owned<ibv_context> context)
+    : verbs_(verbs), choice_(choice), context_(std::move(context)), domain_(nullptr, verbs.dealloc_pd) {}
+
+Result<std::shared_ptr<Device>> Device::open(const VerbsLibrary& verbs, const DeviceChoice& choice) {
+  // Before anything is registered, so that a forked child does not take pages away from the device. Where the
+  // kernel copies such pages at the fork the library makes this a no-op.
+  static_cast<void>(verbs.fork_init());
+  auto context = open_by_name(verbs, choice.device);
+  if (context == nullptr) return device_failure(fmt::format("opening {}", choice.device), errno);
+  ibv_device_attr attributes{};
+  if (const int error = verbs.query_device(context.get(), &attributes); error != 0)
+    return device_failure(fmt::format("asking {} for its limits", choice.device), error);
+  ibv_port_attr port{};
+  if (const int error = verbs.query_port(context.get(), choice.port, &port); error != 0)
+    return device_failure(fmt::format("asking {} for port {}", choice.device, choice.port), error);
+  std::shared_ptr<Device> device(new Device(verbs, choice, std::move(context)));
+  device->domain_.reset(verbs.alloc_pd(device->context()));
+  if (device->domain_ == nullptr) return device_failure("making a protection domain", errno);
+  DeviceLimits& limits = device->limits_;
+  limits.slices = std::clamp(static_cast<std::uint32_t>(attributes.max_sge), 1U, kMostSlices);
+  limits.requests = static_cast<std::uint32_t>(attributes.max_qp_wr);
+  limits.completions = static_cast<std::uint32_t>(attributes.max_cqe);
+  limits.message_bytes = std::clamp<std::size_t>(port.max_msg_sz, 4096, std::size_t{1} << 30);
+  return device;
+}
+
+Result<DeviceMemory> DeviceMemory::create(std::shared_ptr<Device> device, MemorySpan memory) {
+  DeviceMemory made;
+  if (memory.bytes == 0) return made;
+  const VerbsLibrary& verbs = device->verbs();
+  made.region_ = Owned<ibv_mr>(verbs.reg_mr(device->domain(), memory.data, memory.bytes,
+                                            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE),
+                               verbs.dereg_mr);
+  if (made.region_ == nullptr && errno == EFAULT)
+    made.region_.reset(verbs.reg_mr(device->domain(), memory.data, memory.bytes, 0));
+  if (made.region_ == nullptr)
+    return device_failure(fmt::format("registering {} bytes with {}", memory.bytes, device->choice().device),
+                          errno, memory.bytes);
+  made.device_ = std::move(device);
+  return made;
+}
+
+}  // namespace rondel::verbs

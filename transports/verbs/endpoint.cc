@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transports/verbs/endpoint.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "transports/batch.h"
+#include "transports/blame.h"
+#include "transports/verbs/frame.h"
+#include "transports/verbs/stages.h"
+
+namespace rondel::verbs {
+namespace {
+
+constexpr std::size_t kPreferredSegmentBytes = Stages::kBytes;
+// How often the links' sockets are looked at while the queues are polled.
+constexpr std::chrono::microseconds kLookEvery{500};
+// The clock is read once in so many empty turns.
+constexpr int kTurnsPerClockLook = 16;
+// Completions of what one link sends: each request may ask for one.
+constexpr std::uint32_t kDeparturesPerLink = 192;
+
+}  // namespace
+
+VerbsEndpoint::VerbsEndpoint(std::shared_ptr<Device> device, std::unique_ptr<CompletionQueues> queues,
+                             Meeting meeting, EndpointOptions options, std::uint32_t capacity,
+                             PairPatience pair_patience, std::chrono::nanoseconds spin, Readiness readiness)
+    : device_(std::move(device)),
+      queues_(std::move(queues)),
+      options_(std::move(options)),
+      patience_(std::chrono::duration_cast<SpinBudget::Time>(spin), options_.oversubscribed),
+      readiness_(std::move(readiness)),
+      meeting_(std::move(meeting)),
+      links_(device_, *queues_, options_.size, capacity, pair_patience) {
+  capabilities_.max_in_flight = kMaxInFlight;
+  capabilities_.max_slices = kMaxSlices;
+  capabilities_.preferred_segment_bytes = kPreferredSegmentBytes;
+  readiness_.watch(queues_->descriptor(), EPOLLIN, channel_watched_);
+}
+
+Result<std::unique_ptr<Endpoint>> VerbsEndpoint::open(std::shared_ptr<Device> device, MeetingPlace place,
+                                                      const EndpointOptions& options, const Secret& secret,
+                                                      std::chrono::nanoseconds spin) {
+  const auto peers = static_cast<std::uint32_t>(std::max(options.size - 1, 1));
+  const std::uint32_t most = device->limits().completions;
+  const std::uint32_t capacity =
+      std::max(1U, std::min({peers, most / kReceiveDepth, most / kDeparturesPerLink}));
+  auto queues = CompletionQueues::create(device, capacity * kReceiveDepth, capacity * kDeparturesPerLink);
+  RONDEL_TRY(queues);
+  auto readiness = Readiness::create();
+  RONDEL_TRY(readiness);
+  const PairPatience patience = patience_for(place.silence);
+  const LinkHello mine{.context = options.context,
+                       .channel = options.channel,
+                       .to = options.rank,
+                       .from = kNoRank,
+                       .size = options.size};
+  auto meeting = Meeting::open(std::move(place), mine, secret);
+  RONDEL_TRY(meeting);
+  return std::unique_ptr<Endpoint>(new VerbsEndpoint(std::move(device), *std::move(queues),
+                                                     *std::move(meeting), options, capacity, patience, spin,
+                                                     *std::move(readiness)));
+}
+
+VerbsEndpoint::~VerbsEndpoint() { abort(Code::aborted); }
+
+Bytes VerbsEndpoint::address() const { return encode(meeting_.reach()); }
+
+// The smaller rank dials, the larger one waits to be reached; so no pair of ranks connects twice.
+Status VerbsEndpoint::connect(std::span<const Bytes> by_rank, std::span<const Rank> neighbours,
+                              Deadline deadline) {
+  if (!failure_.ok()) return failure_;
+  for (const Rank peer : neighbours)
+    if (peer < 0 || peer >= options_.size || peer == options_.rank ||
+        by_rank.size() != static_cast<std::size_t>(options_.size))
+      return Status(Code::invalid_argument, fmt::format("rank {} can not be a neighbour here", peer));
+  for (const Rank peer : neighbours) {
+    if (links_.connected(peer) != nullptr || peer < options_.rank) continue;
+    auto reach = decode_reach(by_rank[static_cast<std::size_t>(peer)]);
+    if (!reach.ok()) {
+      meeting_.stop_dialling(links_);
+      return std::move(reach).status().with(name_of(options_, peer));
+    }
+    meeting_.dial(peer, *reach, deadline);
+  }
+  const Status outcome = await_links(neighbours, deadline);
+  meeting_.stop_dialling(links_);
+  return outcome;
+}
+
+Status VerbsEndpoint::await_links(std::span<const Rank> neighbours, Deadline deadline) {
+  constexpr std::chrono::milliseconds kLongestWait{10};  // dials are repeated
+  for (std::chrono::milliseconds wait{0};;) {
+    meeting_.turn(links_, wait);
+    const auto absent = std::find_if(neighbours.begin(), neighbours.end(),
+                                     [this](Rank peer) { return links_.connected(peer) == nullptr; });
+    if (absent == neighbours.end()) return {};
+    if (deadline.passed()) return missing(*absent);
+    wait = std::min(kLongestWait, std::chrono::ceil<std::chrono::milliseconds>(deadline.left()));
+  }
+}
+
+Status VerbsEndpoint::missing(Rank peer) const {
+  const std::string& reason = meeting_.reason(peer);
+  Failure failure;
+  failure.peer = peer;
+  failure.cause = fmt::format("no connection to {}: {}", name_of(options_, peer),
+                              !reason.empty()        ? reason
+                              : options_.rank < peer ? "it did not answer in time"
+                                                     : "it did not connect to this rank in time");
+  failure.hint =
+      "see that the rank runs and that no firewall is between the hosts (RONDEL_NET, RONDEL_PORTS)";
+  return Status(Code::timed_out, std::move(failure));
+}
+
+Result<std::unique_ptr<Registration>> VerbsEndpoint::register_memory(MemorySpan memory) {
+  if (memory.kind != MemoryKind::host)
+    return Status(Code::unsupported, "the verbs transport moves host memory only");
+  auto on_device = DeviceMemory::create(device_, memory);
+  RONDEL_TRY(on_device);
+  return std::unique_ptr<Registration>(std::make_unique<VerbsRegistration>(memory, *std::move(on_device)));
+}
+
+std::optional<std::size_t> VerbsEndpoint::room_for(const Work& work) const {
+  const Link* const link = links_.connected(work.peer);
+  if (link == nullptr) return std::nullopt;
+  return link->room_for(work.verb);
+}
+
+Status VerbsEndpoint::can_post(std::span<const Work> batch) {
+  if (!failure_.ok()) return failure_;
+  RONDEL_TRY(validate(batch, capabilities_));
+  for (const Work& work : batch) RONDEL_TRY(check_room(batch, work, room_for(work), kMaxInFlight));
+  return {};
+}
+
+// All works first, then the doorbells: one for each link.
+Status VerbsEndpoint::post(std::span<const Work> batch, StreamRef /*stream*/) {
+  RONDEL_TRY(can_post(batch));
+  for (const Work& work : batch) {
+    Link* const link = links_.connected(work.peer);
+    if (!link->has_works()) active_.push_back(link);
+    link->post(work);
+  }
+  for (Link* const link : active_) link->pump();
+  patience_.posted();
+  return {};
+}
+
+void VerbsEndpoint::take_arrivals(Turn& turn) {
+  for (const ibv_wc& completion : queues_->take_arrivals()) {
+    turn.moved = true;
+    Link* const link = links_.of(completion);
+    if (link == nullptr) continue;  // it was replaced
+    turn.finished += link->arrived(completion);
+    if (touched_.empty() || touched_.back() != link) touched_.push_back(link);
+  }
+}
+
+void VerbsEndpoint::take_departures(Turn& turn) {
+  for (const ibv_wc& completion : queues_->take_departures()) {
+    turn.moved = true;
+    Link* const link = links_.of(completion);
+    if (link == nullptr) continue;
+    turn.finished += link->departed(completion);
+    if (touched_.empty() || touched_.back() != link) touched_.push_back(link);
+  }
+}
+
+VerbsEndpoint::Turn VerbsEndpoint::turn_of_queues() {
+  Turn turn;
+  take_arrivals(turn);
+  if (awaits_departures()) take_departures(turn);
+  for (Link* const link : touched_) link->pump();
+  touched_.clear();
+  return turn;
+}
+
+bool VerbsEndpoint::awaits_departures() const {
+  return std::any_of(active_.begin(), active_.end(),
+                     [](const Link* link) { return link->awaits_departures(); });
+}
+
+// Drops links that have nothing left to do; turns the fault of a link into the endpoint's failure.
+void VerbsEndpoint::settle() {
+  for (const Link* const link : active_)
+    if (link->faulty()) return poison_by(*link);
+  std::erase_if(active_, [](const Link* link) { return !link->has_works(); });
+}
+
+// What the queues do not tell: peers that go, and works that need one that went. Returns works finished.
+std::size_t VerbsEndpoint::look_at_links() {
+  std::size_t finished = 0;
+  for (const auto& link : links_.all())
+    if (link != nullptr && link->is_connected() && !link->settled() && link->peer_has_gone())
+      finished += settle_departure(*link);
+  for (Link* const link : active_) {
+    if (link->settled()) finished += link->settle_departure();
+    link->judge_flush();
+  }
+  settle();
+  return finished;
+}
+
+// All that it sent before it went has arrived, and counts.
+std::size_t VerbsEndpoint::settle_departure(Link& link) {
+  Turn turn;
+  do {
+    turn.moved = false;
+    take_arrivals(turn);
+  } while (turn.moved);
+  do {
+    turn.moved = false;
+    take_departures(turn);
+  } while (turn.moved);
+  readiness_.watch(link.socket(), 0, link.watched_events);
+  turn.finished += link.settle_departure();
+  for (Link* const touched : touched_) touched->pump();
+  touched_.clear();
+  return turn.finished;
+}
+
+Result<std::size_t> VerbsEndpoint::progress(std::chrono::nanoseconds may_block_for) {
+  if (!failure_.ok()) return failure_;
+  const auto started = Deadline::Clock::now();
+  for (int empty_turns = patience_.slept() ? kTurnsPerClockLook - 1 : 0;;) {
+    Turn turn = turn_of_queues();
+    if (turn.moved) settle();
+    if (!turn.moved && empty_turns % kTurnsPerClockLook == 0 && Deadline::Clock::now() >= next_look_) {
+      next_look_ = Deadline::Clock::now() + kLookEvery;
+      turn.finished = look_at_links();
+    }
+    if (!failure_.ok()) return failure_;
+    if (turn.moved || turn.finished > 0) patience_.moved();
+    if (turn.finished > 0) return turn.finished;
+    if (turn.moved) {
+      empty_turns = 0;
+      continue;
+    }
+    if (may_block_for <= std::chrono::nanoseconds::zero()) return std::size_t{0};
+    // Only where ranks share cores: a yield may give away a whole time slice to whatever else runs.
+    if (options_.oversubscribed) ::sched_yield();
+    if (++empty_turns % kTurnsPerClockLook != 0 && !active_.empty()) continue;
+    const auto now = Deadline::Clock::now();
+    patience_.look(now);
+    if (now - started >= may_block_for) return std::size_t{0};
+    if (patience_.polls_on(now, !active_.empty())) continue;
+    const std::size_t finished = sleep(may_block_for - (now - started));
+    if (!failure_.ok()) return failure_;
+    if (finished > 0) return finished;
+    empty_turns = kTurnsPerClockLook - 1;
+  }
+}
+
+void VerbsEndpoint::watch_links() {
+  for (const auto& link : links_.all())
+    if (link != nullptr && link->is_connected() && !link->settled())
+      readiness_.watch(link->socket(), EPOLLIN, link->watched_events);
+}
+
+std::size_t VerbsEndpoint::sleep(std::chrono::nanoseconds at_most) {
+  watch_links();
+  if (queues_->arm(awaits_departures())) return 0;
+  readiness_.ring(false);
+  readiness_.wait(at_most);
+  return look_at_links();
+}
+
+int VerbsEndpoint::wait_descriptor() {
+  watch_links();
+  const bool arrived = queues_->arm(awaits_departures());
+  next_look_ = {};  // it may be a link's socket that is ready
+  readiness_.ring(arrived || !failure_.ok() ||
+                  std::any_of(active_.begin(), active_.end(),
+                              [](const Link* link) { return link->faulty() || link->settled(); }));
+  return readiness_.descriptor();
+}
+
+void VerbsEndpoint::poison_by(const Link& link) {
+  if (!failure_.ok()) return;
+  const LinkFault& fault = link.fault();
+  if (fault.code == Code::mismatch) mismatch_ = link.mismatch();
+  const char* const what = fault.code == Code::peer_lost ? "lost the connection to" : "can not go on with";
+  failure_ = Status(
+      fault.code,
+      failure_about(options_, link.peer(),
+                    fmt::format("{} {}: {}", what, name_of(options_, link.peer()), fault.text), fault.hint));
+  abort(fault.code);
+}
+
+void VerbsEndpoint::abort(Code why) noexcept {
+  if (failure_.ok()) failure_ = Status(why, "the endpoint was aborted");
+  active_.clear();
+  touched_.clear();
+  for (const auto& link : links_.all()) {
+    if (link == nullptr) continue;
+    if (link->socket() >= 0) readiness_.watch(link->socket(), 0, link->watched_events);
+    link->close(why);
+  }
+  meeting_.close();
+}
+
+}  // namespace rondel::verbs

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transports/verbs/link_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace rondel::verbs {
+namespace {
+
+// A mark is a rank and, above it, a count that tells a link from the one before it.
+constexpr std::uint32_t kRankBits = 20;
+constexpr std::uint32_t kRankMask = (1U << kRankBits) - 1;
+
+}  // namespace
+
+LinkTable::LinkTable(std::shared_ptr<Device> device, const CompletionQueues& queues, Rank size,
+                     std::uint32_t capacity, PairPatience patience)
+    : device_(std::move(device)),
+      queues_(queues),
+      capacity_(capacity),
+      patience_(patience),
+      by_rank_(static_cast<std::size_t>(size)) {}
+
+Link* LinkTable::connected(Rank peer) const {
+  const auto index = static_cast<std::size_t>(peer);
+  if (peer < 0 || index >= by_rank_.size() || by_rank_[index] == nullptr) return nullptr;
+  return by_rank_[index]->is_connected() ? by_rank_[index].get() : nullptr;
+}
+
+Link* LinkTable::find(std::uint32_t mark) const {
+  const std::size_t index = mark & kRankMask;
+  if (index >= by_rank_.size() || by_rank_[index] == nullptr) return nullptr;
+  return by_rank_[index]->mark() == mark ? by_rank_[index].get() : nullptr;
+}
+
+Result<Link*> LinkTable::begin(Rank peer) {
+  std::unique_ptr<Link>& place = by_rank_[static_cast<std::size_t>(peer)];
+  if (place != nullptr && place->is_connected()) {
+    if (!place->settled() || place->has_works())
+      return Status(Code::refused, fmt::format("rank {} is connected already", peer));
+    sent_before_ += place->bytes_sent();
+    received_before_ += place->bytes_received();
+  }
+  place.reset();
+  const auto links =
+      std::count_if(by_rank_.begin(), by_rank_.end(), [](const auto& link) { return link != nullptr; });
+  if (static_cast<std::uint32_t>(links) >= capacity_)
+    return Status(Code::out_of_resources,
+                  fmt::format("the completion queues of {} have room for {} links", device_->choice().device,
+                              capacity_),
+                  "use another transport for so many neighbours");
+  auto link = Link::create(device_, queues_, peer, begun_++ << kRankBits | static_cast<std::uint32_t>(peer));
+  RONDEL_TRY(link);
+  place = *std::move(link);
+  return place.get();
+}
+
+void LinkTable::give_up(std::uint32_t mark) {
+  const Link* const link = find(mark);
+  if (link != nullptr && !link->is_connected()) by_rank_[mark & kRankMask].reset();
+}
+
+std::uint64_t LinkTable::bytes_sent() const {
+  std::uint64_t bytes = sent_before_;
+  for (const auto& link : by_rank_) bytes += link == nullptr ? 0 : link->bytes_sent();
+  return bytes;
+}
+
+std::uint64_t LinkTable::bytes_received() const {
+  std::uint64_t bytes = received_before_;
+  for (const auto& link : by_rank_) bytes += link == nullptr ? 0 : link->bytes_received();
+  return bytes;
+}
+
+}  // namespace rondel::verbs

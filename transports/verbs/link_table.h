@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// LinkTable: an endpoint's links, by the rank of their peer. A link is in it before it is connected, because
+// completions for it come as soon as its queue pair is up. Owned by the endpoint; driver thread only.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lib/status.h"
+#include "lib/unique_fd.h"
+#include "transports/verbs/link.h"
+
+namespace rondel::verbs {
+
+class LinkTable {
+ public:
+  /// `capacity`: links for which the queues have room.
+  LinkTable(std::shared_ptr<Device> device, const CompletionQueues& queues, Rank size, std::uint32_t capacity,
+            PairPatience patience);
+
+  /// A connected link, or null.
+  Link* connected(Rank peer) const;
+  /// The link that `completion` is about; null when that has gone.
+  Link* of(const ibv_wc& completion) const {
+    return find(static_cast<std::uint32_t>(completion.wr_id >> 32));
+  }
+  Link* find(std::uint32_t mark) const;
+  const std::vector<std::unique_ptr<Link>>& all() const { return by_rank_; }
+
+  /// Makes a link that waits to be connected, in place of one that waited before or whose peer has gone.
+  Result<Link*> begin(Rank peer);
+  Status bring_up(Link& link, const PairOffer& theirs) const { return link.bring_up(theirs, patience_); }
+  /// Drops it unless it is connected.
+  void give_up(std::uint32_t mark);
+
+  std::uint64_t bytes_sent() const;
+  std::uint64_t bytes_received() const;
+
+ private:
+  const std::shared_ptr<Device> device_;
+  const CompletionQueues& queues_;
+  const std::uint32_t capacity_;
+  const PairPatience patience_;
+  std::vector<std::unique_ptr<Link>> by_rank_;
+  std::uint32_t begun_ = 0;
+  std::uint64_t sent_before_ = 0;  // by links that were replaced
+  std::uint64_t received_before_ = 0;
+};
+
+}  // namespace rondel::verbs

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transports/verbs/meeting.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "lib/host_identity.h"
+#include "lib/log.h"
+#include "lib/store/socket.h"
+
+namespace rondel::verbs {
+namespace {
+
+constexpr std::size_t kMaxGreetings = 512;  // strangers at one time; beyond it the oldest goes
+constexpr std::chrono::milliseconds kDialPause{25};
+constexpr std::chrono::milliseconds kDialLimit{1'000};  // where nobody answers, another address may
+
+struct PortRange {
+  std::uint16_t first = 0;
+  std::uint16_t last = 0;
+};
+
+/// "first-last", which lib/config has checked; empty: the kernel's choice.
+PortRange ports_of(const std::string& text) {
+  PortRange range;
+  const auto dash = text.find('-');
+  if (dash == std::string::npos) return range;
+  std::from_chars(text.data(), text.data() + dash, range.first);
+  std::from_chars(text.data() + dash + 1, text.data() + text.size(), range.last);
+  return range;
+}
+
+std::pair<sockaddr_storage, socklen_t> to_system(const SocketAddress& address) {
+  sockaddr_storage storage{};
+  if (address.ip.is_v6()) {
+    auto& v6 = reinterpret_cast<sockaddr_in6&>(storage);
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(address.port);
+    std::memcpy(&v6.sin6_addr, address.ip.bytes.data(), 16);
+    return {storage, sizeof v6};
+  }
+  auto& v4 = reinterpret_cast<sockaddr_in&>(storage);
+  v4.sin_family = AF_INET;
+  v4.sin_port = htons(address.port);
+  std::memcpy(&v4.sin_addr, address.ip.bytes.data(), 4);
+  return {storage, sizeof v4};
+}
+
+std::uint16_t port_of(const sockaddr_storage& storage) {
+  return ntohs(storage.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(storage).sin6_port
+                                             : reinterpret_cast<const sockaddr_in&>(storage).sin_port);
+}
+
+}  // namespace
+
+Result<Meeting> Meeting::open(MeetingPlace place, const LinkHello& mine, const Secret& secret) {
+  auto host = this_host();
+  RONDEL_TRY(host);
+  Meeting meeting(std::move(place), mine, secret);
+  meeting.reach_.kernel = host->kernel;
+  meeting.reach_.host = host->name;
+  for (const IpAddress& ip : meeting.place_.addresses) RONDEL_TRY(meeting.listen_on(ip));
+  return meeting;
+}
+
+Status Meeting::listen_on(const IpAddress& ip) {
+  const PortRange range = ports_of(place_.ports);
+  Status last;
+  for (std::uint32_t port = range.first; port <= range.last; ++port) {
+    auto listener = store::listen_on(ip.text(), static_cast<std::uint16_t>(port));
+    last = listener.status();
+    if (!listener.ok()) continue;
+    const auto bound = store::local_address(listener->get());
+    RONDEL_TRY(bound);
+    reach_.sockets.push_back({ip, port_of(*bound)});
+    listeners_.push_back(*std::move(listener));
+    return {};
+  }
+  return last;
+}
+
+void Meeting::dial(Rank peer, const Reach& reach, Deadline deadline) {
+  reasons_[static_cast<std::size_t>(peer)].clear();
+  dials_.push_back({peer, candidates(reach, reach_.kernel, place_.interfaces), deadline, 0, {}});
+  if (dials_.back().candidates.empty())
+    reasons_[static_cast<std::size_t>(peer)] = "it advertises no address that this host could reach";
+}
+
+void Meeting::stop_dialling(LinkTable& links) {
+  dials_.clear();
+  for (const Greeting& greeting : greetings_)
+    if (greeting.dialled() && greeting.mark()) links.give_up(*greeting.mark());
+  std::erase_if(greetings_, [](const Greeting& greeting) { return greeting.dialled(); });
+}
+
+void Meeting::turn(LinkTable& links, std::chrono::milliseconds at_most) {
+  accept_all();
+  dial_due();
+  advance_all(links);
+  std::erase_if(dials_, [&links](const Dial& dial) { return links.connected(dial.peer) != nullptr; });
+  if (at_most > std::chrono::milliseconds::zero()) wait(at_most);
+}
+
+void Meeting::accept_all() {
+  for (const UniqueFd& listener : listeners_) {
+    for (;;) {
+      UniqueFd socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      if (!socket) break;  // nobody there; or no descriptor, which the next turn may have
+      store::set_stream_options(socket.get(), place_.silence);
+      auto greeting =
+          Greeting::answer(std::move(socket), secret_, mine_, Deadline::in(place_.handshake_limit));
+      if (!greeting.ok()) continue;
+      if (greetings_.size() >= kMaxGreetings) {
+        const auto oldest = std::find_if(greetings_.begin(), greetings_.end(),
+                                         [](const Greeting& g) { return !g.dialled() && !g.mark(); });
+        if (oldest != greetings_.end()) greetings_.erase(oldest);
+      }
+      greetings_.push_back(*std::move(greeting));
+    }
+  }
+}
+
+bool Meeting::is_greeting(Rank peer) const {
+  return std::any_of(greetings_.begin(), greetings_.end(),
+                     [peer](const Greeting& g) { return g.dialled() && g.peer() == peer; });
+}
+
+void Meeting::dial_due() {
+  const auto now = Deadline::Clock::now();
+  for (Dial& dial : dials_)
+    if (now >= dial.not_before && !dial.candidates.empty() && !is_greeting(dial.peer)) dial_next(dial);
+}
+
+void Meeting::dial_next(Dial& dial) {
+  const SocketAddress& address = dial.candidates[dial.next];
+  dial.next = (dial.next + 1) % dial.candidates.size();
+  dial.not_before = Deadline::Clock::now() + kDialPause;
+  std::string& reason = reasons_[static_cast<std::size_t>(dial.peer)];
+  UniqueFd socket(
+      ::socket(address.ip.is_v6() ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket) {
+    reason = system_failure(Code::out_of_resources, "opening a socket", errno).text();
+    return;
+  }
+  store::set_stream_options(socket.get(), place_.silence);
+  const auto [storage, bytes] = to_system(address);
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&storage), bytes) != 0 &&
+      errno != EINPROGRESS) {
+    reason = fmt::format("connecting to {}: {}", address.text(), std::system_category().message(errno));
+    return;
+  }
+  auto greeting =
+      Greeting::dial(std::move(socket), secret_, mine_, dial.peer, dial.deadline, Deadline::in(kDialLimit));
+  if (greeting.ok())
+    greetings_.push_back(*std::move(greeting));
+  else
+    reason = greeting.status().text();
+}
+
+void Meeting::advance_all(LinkTable& links) {
+  std::erase_if(greetings_, [this, &links](Greeting& greeting) {
+    const Status status = greeting.advance(links);
+    if (!status.ok()) tell_failure(greeting, status);
+    return !status.ok() || greeting.finished();
+  });
+}
+
+// One line for a stranger, and not one for each of thousands.
+void Meeting::tell_failure(const Greeting& greeting, const Status& why) {
+  if (greeting.peer() != kNoRank) {
+    reasons_[static_cast<std::size_t>(greeting.peer())] = why.text();
+    return;
+  }
+  ++strangers_;
+  log(std::has_single_bit(strangers_) ? LogLevel::warn : LogLevel::debug,
+      "verbs: closed a connection: {} ({} so far)", why.text(), strangers_);
+}
+
+void Meeting::wait(std::chrono::milliseconds at_most) const {
+  std::vector<pollfd> waited;
+  for (const UniqueFd& listener : listeners_) waited.push_back({listener.get(), POLLIN, 0});
+  for (const Greeting& greeting : greetings_) waited.push_back({greeting.socket(), greeting.events(), 0});
+  ::poll(waited.data(), waited.size(), static_cast<int>(at_most.count()));
+}
+
+void Meeting::close() {
+  dials_.clear();
+  greetings_.clear();
+  listeners_.clear();
+}
+
+}  // namespace rondel::verbs

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// MessageBuffers: the registered memory of a link's messages, and its posted receives. A receive is given
+// back as soon as its message is taken, all of a turn in one list. Owned by the link; driver thread only.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "lib/status.h"
+#include "transports/verbs/frame.h"
+#include "transports/verbs/own_memory.h"
+
+namespace rondel::verbs {
+
+class MessageBuffers {
+ public:
+  static Result<MessageBuffers> create(std::shared_ptr<Device> device, std::uint32_t mark);
+
+  /// To be called before pair's first packet: posts all receives. errno, or 0.
+  int post_all(const VerbsLibrary& verbs, ibv_qp* pair);
+  const Message& incoming(std::uint32_t slot) const { return slots()[slot]; }
+  /// The message or the immediate in `slot` has been taken.
+  void give_back(std::uint32_t slot);
+  /// Posts what was given back. errno, or 0.
+  int flush(const VerbsLibrary& verbs, ibv_qp* pair);
+
+  /// The message with this number may be overwritten kMaxPieces messages later: by then the peer has it.
+  Message& outgoing(std::uint32_t number) const { return slots()[kReceiveDepth + number % (kMaxPieces + 1)]; }
+  ibv_sge outgoing_slice(std::uint32_t number, std::size_t bytes) const;
+
+ private:
+  MessageBuffers(OwnMemory memory, std::uint32_t mark) : memory_(std::move(memory)), mark_(mark) {}
+  Message* slots() const { return reinterpret_cast<Message*>(memory_.data()); }
+
+  OwnMemory memory_;
+  std::uint64_t mark_;
+  std::array<std::uint32_t, kReceiveDepth> free_{};
+  std::uint32_t free_count_ = 0;
+};
+
+}  // namespace rondel::verbs
