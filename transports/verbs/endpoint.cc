@@ -19,6 +19,8 @@ namespace {
 constexpr std::size_t kPreferredSegmentBytes = Stages::kBytes;
 // How often the links' sockets are looked at while the queues are polled.
 constexpr std::chrono::microseconds kLookEvery{500};
+// How often strangers and early callers are looked at outside connect().
+constexpr std::chrono::milliseconds kMeetEvery{200};
 // The clock is read once in so many empty turns.
 constexpr int kTurnsPerClockLook = 16;
 // Completions of what one link sends: each request may ask for one.
@@ -174,7 +176,8 @@ void VerbsEndpoint::take_departures(Turn& turn) {
 VerbsEndpoint::Turn VerbsEndpoint::turn_of_queues() {
   Turn turn;
   take_arrivals(turn);
-  if (awaits_departures()) take_departures(turn);
+  const auto looks = [](const Link* link) { return link->awaits_departures() || link->wants_room(); };
+  if (std::any_of(active_.begin(), active_.end(), looks)) take_departures(turn);
   for (Link* const link : touched_) link->pump();
   touched_.clear();
   return turn;
@@ -195,6 +198,10 @@ void VerbsEndpoint::settle() {
 // What the queues do not tell: peers that go, and works that need one that went. Returns works finished.
 std::size_t VerbsEndpoint::look_at_links() {
   std::size_t finished = 0;
+  if (const auto now = Deadline::Clock::now(); now >= next_meeting_) {
+    next_meeting_ = now + kMeetEvery;
+    meeting_.turn(links_, std::chrono::milliseconds(0));
+  }
   for (const auto& link : links_.all())
     if (link != nullptr && link->is_connected() && !link->settled() && link->peer_has_gone())
       finished += settle_departure(*link);

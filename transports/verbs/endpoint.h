@@ -80,6 +80,7 @@ class VerbsEndpoint final : public Endpoint {
   std::vector<Link*> active_;   // with works posted
   std::vector<Link*> touched_;  // by completions of this turn
   Deadline::Clock::time_point next_look_{};
+  Deadline::Clock::time_point next_meeting_{};
   Status failure_;
   std::optional<LabelMismatch> mismatch_;
 };

@@ -73,6 +73,7 @@ void Link::pump() {
   // First the receives: whatever leaves then may be answered at once.
   if (const int error = buffers_.flush(device_->verbs(), pair_.get()); error != 0)
     return stop(Code::io_error, fmt::format("posting receives: {}", std::system_category().message(error)));
+  blocked_ = false;
   announce();
   write();
   requests_.flush();
@@ -91,7 +92,11 @@ void Link::announce() {
 
 // False when there is no room for one more piece.
 bool Link::announce_piece_of(Incoming& in) {
-  if (pieces_.room() == 0 || requests_.room() == 0) return false;
+  if (pieces_.room() == 0 || refused_) return false;
+  if (requests_.room() <= 1) {  // the last place is a refusal's
+    blocked_ = true;
+    return false;
+  }
   const std::uint64_t left = in.sink.total_bytes() - in.announced_bytes;
   Piece piece{.bytes = left, .stage = {}};
   if (in.sink.folds() && left > 0) {
@@ -136,7 +141,6 @@ void Link::send_credit(const Incoming& in, const Piece& piece) {
 }
 
 void Link::write() {
-  blocked_ = false;
   while (sends_written_ < sends_.size() && !credits_.empty() && !refused_ && !faulty()) {
     Outgoing& out = sends_.at(sends_written_);
     Credit& credit = credits_.front();

@@ -56,6 +56,8 @@ class Link {
   bool has_works() const { return !sends_.empty() || !receives_.empty(); }
   /// Whether the end of something that was sent is news.
   bool awaits_departures() const { return !sends_.empty() || blocked_ || flushed_; }
+  /// Whether it is time to see what was sent, so that room never runs out.
+  bool wants_room() const { return requests_.room() < requests_.depth() / 2; }
 
   /// Hands the device all that can be handed to it now: receives, credits, writes.
   void pump();

@@ -24,6 +24,7 @@ class SendQueue {
 
   /// How many more requests fit before some are done.
   std::size_t room() const { return depth_.sends - static_cast<std::size_t>(posted_ - completed_); }
+  std::size_t depth() const { return depth_.sends; }
   std::size_t most_slices() const { return depth_.slices; }
   /// Requests taken so far; the number of the last one.
   std::uint64_t posted() const { return posted_; }

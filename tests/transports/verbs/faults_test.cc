@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of a device's errors: a code, a sentence and a peer, and no wait for ever.
+#include <sys/resource.h>
+
+#include <catch2/catch.hpp>
+#include <cerrno>
+
+#include "tests/transports/verbs/world.h"
+#include "transports/verbs/diagnosis.h"
+
+namespace rondel::verbs::test {
+namespace {
+
+struct Case {
+  ibv_wc_status status;
+  Code code;
+  const char* words;
+};
+
+TEST_CASE("F12: each completion error has a code and words, and names the peer") {
+  for (const Case& c : {Case{IBV_WC_RETRY_EXC_ERR, Code::peer_lost, "retries exceeded"},
+                        Case{IBV_WC_RNR_RETRY_EXC_ERR, Code::internal, "receiver not ready"},
+                        Case{IBV_WC_LOC_PROT_ERR, Code::io_error, "local access error"},
+                        Case{IBV_WC_LOC_ACCESS_ERR, Code::io_error, "local access error"},
+                        Case{IBV_WC_REM_ACCESS_ERR, Code::io_error, "remote access error"},
+                        Case{IBV_WC_REM_OP_ERR, Code::peer_lost, "remote operation error"},
+                        Case{IBV_WC_WR_FLUSH_ERR, Code::peer_lost, "shut down"},
+                        Case{IBV_WC_GENERAL_ERR, Code::io_error, "completion status 21"}}) {
+    FakeVerbs fabric;
+    PairOfRanks ranks;
+    Buffer buffer(ranks.zero(), 100);
+    const Slice slice = buffer.all();
+    Completion done;
+    done.arm(1);
+    const Work recv{.verb = Verb::recv, .peer = 1, .local = {&slice, 1}, .done = &done};
+    fabric.fail_next_request(c.status);  // the credit
+    REQUIRE(ranks.zero().post({&recv, 1}, {}).ok());
+    const Status failure = ranks.failure_of_zero();
+    INFO(failure.text());
+    CHECK(failure.code() == c.code);
+    CHECK(failure.text().find(c.words) != std::string::npos);
+    CHECK(failure.failure().peer == 1);
+    CHECK(failure.failure().host == "here");
+    CHECK(done.code() == c.code);
+  }
+}
+
+TEST_CASE("F12: the first error is kept, the flushes behind it are not told") {
+  FakeVerbs fabric;
+  PairOfRanks ranks;
+  Buffer buffer(ranks.zero(), 100);
+  const Slice slice = buffer.all();
+  Completion done;
+  done.arm(3);
+  const Work recv{.verb = Verb::recv, .peer = 1, .local = {&slice, 1}, .done = &done};
+  fabric.fail_next_request(IBV_WC_LOC_PROT_ERR);
+  const std::array works{recv, recv, recv};
+  REQUIRE(ranks.zero().post(works, {}).ok());
+  CHECK(ranks.failure_of_zero().text().find("local access error") != std::string::npos);
+  CHECK(done.code() == Code::io_error);
+}
+
+TEST_CASE("D24: retries that are exceeded hint at the MTU of the way") {
+  CHECK(diagnose(IBV_WC_RETRY_EXC_ERR).hint.find("MTU") != std::string::npos);
+}
+
+TEST_CASE("a device that is cut off is a lost peer to who sends to it") {
+  FakeVerbs fabric({FakeDevice{.name = "a"}, FakeDevice{.name = "b"}});
+  Config on_a;
+  on_a.verbs_device = "a";
+  Config on_b;
+  on_b.verbs_device = "b";
+  PairOfRanks ranks({on_a, on_b});
+  CHECK(ranks.send(1000) == "");
+  fabric.cut_off("b", true);
+  const std::string failure = ranks.send(1000);
+  CHECK(failure.find("retries exceeded") != std::string::npos);
+}
+
+TEST_CASE("F04: memory that can not be locked names the limit and the need") {
+  rlimit limit{};
+  REQUIRE(::getrlimit(RLIMIT_MEMLOCK, &limit) == 0);
+  for (const FakeCall call : {FakeCall::reg_mr, FakeCall::create_cq, FakeCall::create_qp}) {
+    FakeVerbs fabric;
+    fabric.fail_call(call, ENOMEM);
+    const auto transport = make_transport_on(FakeVerbs::table(), {}, *Secret::generate());
+    CHECK(transport->probe().usable);  // it asks for no memory
+    EndpointOptions options;
+    options.size = 2;
+    options.single_host = true;
+    auto endpoint = transport->open(options);
+    if (call == FakeCall::create_qp) continue;  // needs a peer: see the handshake's tests
+    Bytes memory(8192);
+    const Status status =
+        endpoint.ok()
+            ? (*endpoint)->register_memory({memory.data(), memory.size(), MemoryKind::host}).status()
+            : endpoint.status();
+    INFO(status.text());
+    CHECK(status.code() == Code::out_of_resources);
+    CHECK(status.text().find("ulimit -l") != std::string::npos);
+    CHECK(status.text().find("KiB more") != std::string::npos);
+  }
+}
+
+TEST_CASE("a stage that can not be registered fails the endpoint in words, not its neighbour's bytes") {
+  FakeVerbs fabric;
+  PairOfRanks ranks;
+  Buffer buffer(ranks.zero(), 64);
+  const Slice slice = buffer.all();
+  Completion done;
+  done.arm(1);
+  fabric.fail_call(FakeCall::reg_mr, ENOMEM);
+  const Work fold{.verb = Verb::recv_reduce, .peer = 1, .local = {&slice, 1}, .done = &done};
+  REQUIRE(ranks.zero().post({&fold, 1}, {}).ok());
+  const Status failure = ranks.failure_of_zero();
+  CHECK(failure.code() == Code::out_of_resources);
+  CHECK(failure.text().find("ulimit -l") != std::string::npos);
+  fabric.fail_call(FakeCall::reg_mr, 0);
+}
+
+TEST_CASE("open gives back all that it made when a part of it fails, a thousand times") {
+  FakeVerbs fabric;
+  const auto transport = make_transport_on(FakeVerbs::table(), {}, *Secret::generate());
+  for (const FakeCall call :
+       {FakeCall::open_device, FakeCall::alloc_pd, FakeCall::create_comp_channel, FakeCall::create_cq}) {
+    fabric.fail_call(call, EIO);
+    for (int i = 0; i < 250; ++i) REQUIRE_FALSE(transport->open({.single_host = true}).ok());
+    fabric.fail_call(call, 0);
+    CHECK(fabric.objects() <= 2);  // the transport's device and domain
+  }
+  CHECK(transport->open({.single_host = true}).ok());
+}
+
+TEST_CASE("works that the peer has had are finished, although its acknowledgement never comes") {
+  FakeVerbs fabric;
+  PairOfRanks ranks;
+  CHECK(ranks.send(100) == "");
+  ranks.end_one();
+  Buffer buffer(ranks.zero(), 10);
+  const Slice slice = buffer.all();
+  Completion late;
+  late.arm(1);
+  const Work send{.verb = Verb::send, .peer = 1, .local = {&slice, 1}, .done = &late};
+  REQUIRE(ranks.zero().post({&send, 1}, {}).ok());
+  const Status failure = ranks.failure_of_zero();
+  CHECK(failure.code() == Code::peer_lost);
+  CHECK(late.code() == Code::peer_lost);
+}
+
+}  // namespace
+}  // namespace rondel::verbs::test

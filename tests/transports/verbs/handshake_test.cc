@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who may become a link: the ranks of this job, and nobody else.
+#include "transports/verbs/handshake.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <cstring>
+
+#include "tests/support/seed.h"
+#include "tests/transports/verbs/world.h"
+#include "transports/reach.h"
+
+namespace rondel::verbs::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+UniqueFd call(const Endpoint& endpoint) {
+  const SocketAddress address = decode_reach(endpoint.address())->sockets.at(0);
+  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(address.port);
+  std::memcpy(&to.sin_addr, address.ip.bytes.data(), 4);
+  REQUIRE(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0);
+  return socket;
+}
+
+// Whether the other side closes, while its endpoint makes progress.
+bool is_closed(int socket, Endpoint& endpoint) {
+  const Deadline deadline = Deadline::in(seconds(5));
+  std::array<char, 512> ignored;
+  while (!deadline.passed()) {
+    REQUIRE(endpoint.progress(milliseconds(10)).ok());
+    pollfd wanted{socket, POLLIN, 0};
+    if (::poll(&wanted, 1, 0) == 1 && ::recv(socket, ignored.data(), ignored.size(), 0) <= 0) return true;
+  }
+  return false;
+}
+
+TEST_CASE("strangers are closed: HTTP, silence, zeros, noise, huge lengths; the job goes on") {
+  const FakeVerbs fabric;
+  const auto secret = Secret::generate();
+  Config impatient;
+  impatient.handshake_timeout = milliseconds(300);
+  const OneRank zero = open_rank(*secret, 0, impatient);
+  const OneRank one = open_rank(*secret, 1, impatient);
+  rondel::test::Random random(rondel::test::test_seed());
+  std::string noise(4096, '\0');
+  for (char& c : noise) c = static_cast<char>(random.next());
+  std::vector<UniqueFd> strangers;
+  for (const std::string& words : {std::string("GET / HTTP/1.0\r\n\r\n"), std::string("x"), std::string(),
+                                   std::string(60'000, '\0'), noise, std::string(16, '\xff')}) {
+    strangers.push_back(call(*one.endpoint));
+    (void)::send(strangers.back().get(), words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+  for (const Status& status : connect_pair(*zero.endpoint, *one.endpoint, Deadline::in(seconds(5))))
+    CHECK(status.text() == "ok");
+  for (const UniqueFd& stranger : strangers) CHECK(is_closed(stranger.get(), *one.endpoint));
+}
+
+TEST_CASE("a rank with another secret does not connect, and is told why") {
+  const FakeVerbs fabric;
+  const OneRank zero = open_rank(*Secret::generate(), 0);
+  const OneRank one = open_rank(*Secret::generate(), 1);
+  const auto statuses = connect_pair(*zero.endpoint, *one.endpoint, Deadline::in(milliseconds(300)));
+  INFO(statuses[0].text());
+  CHECK(statuses[0].code() == Code::timed_out);
+  CHECK(statuses[0].text().find("secret") != std::string::npos);
+  CHECK(statuses[1].code() == Code::timed_out);
+  CHECK(statuses[1].failure().peer == 0);
+}
+
+TEST_CASE("F04: a queue pair that can not be made is a reason why there is no connection") {
+  FakeVerbs fabric;
+  const auto secret = Secret::generate();
+  const OneRank zero = open_rank(*secret, 0);
+  const OneRank one = open_rank(*secret, 1);
+  fabric.fail_call(FakeCall::create_qp, ENOMEM);
+  const auto statuses = connect_pair(*zero.endpoint, *one.endpoint, Deadline::in(milliseconds(300)));
+  INFO(statuses[0].text());
+  CHECK(statuses[0].text().find("ulimit -l") != std::string::npos);
+  fabric.fail_call(FakeCall::create_qp, 0);
+  for (const Status& status : connect_pair(*zero.endpoint, *one.endpoint, Deadline::in(seconds(5))))
+    CHECK(status.text() == "ok");
+}
+
+TEST_CASE("a hello for somebody else, or from nobody that could be, is refused") {
+  const LinkHello mine{.context = 7, .channel = 1, .to = 2, .from = kNoRank, .size = 4};
+  const LinkHello good{.context = 7, .channel = 1, .to = 2, .from = 0, .size = 4};
+  CHECK(judge(good, mine).ok());
+  const auto refused = [&](auto change) {
+    LinkHello hello = good;
+    change(hello);
+    return judge(hello, mine).code() == Code::refused;
+  };
+  CHECK(refused([](LinkHello& h) { h.context = 8; }));
+  CHECK(refused([](LinkHello& h) { h.channel = 0; }));
+  CHECK(refused([](LinkHello& h) { h.to = 1; }));
+  CHECK(refused([](LinkHello& h) { h.from = 4; }));
+  CHECK(refused([](LinkHello& h) { h.from = -1; }));
+  CHECK(refused([](LinkHello& h) { h.from = 2; }));
+  CHECK(refused([](LinkHello& h) { h.size = 5; }));
+}
+
+TEST_CASE("a hello survives its way over the wire, and one that is cut is refused") {
+  const LinkHello hello{.context = 0x1234567890, .channel = 3, .to = 2, .from = 1, .size = 4};
+  const Bytes bytes = encode(hello);
+  const auto read = decode_link_hello(bytes);
+  REQUIRE(read.ok());
+  CHECK((read->context == hello.context && read->channel == 3 && read->to == 2 && read->from == 1));
+  for (std::size_t cut = 0; cut < bytes.size(); ++cut)
+    CHECK(decode_link_hello(std::span(bytes).first(cut)).code() == Code::refused);
+}
+
+}  // namespace
+}  // namespace rondel::verbs::test
