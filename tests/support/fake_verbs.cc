@@ -59,6 +59,7 @@ struct Pair : ibv_qp {
 struct Fabric {
   std::mutex mutex;
   bool in_use = false;
+  bool withholds = false;
   std::vector<std::unique_ptr<Device>> devices;
   std::map<std::uint32_t, Region*> regions;  // by key
   std::map<std::uint32_t, Pair*> pairs;      // by number
@@ -453,7 +454,7 @@ int post_one(Pair& pair, const ibv_send_wr& request) {
   ++pair.unreported;
   const ibv_wc_status status = pair.state == IBV_QPS_ERR ? IBV_WC_WR_FLUSH_ERR : execute(pair, request);
   if (status != IBV_WC_SUCCESS && pair.state != IBV_QPS_ERR) break_pair(pair);
-  if (!signalled && status == IBV_WC_SUCCESS) return 0;
+  if (status == IBV_WC_SUCCESS && (!signalled || fabric().withholds)) return 0;
   Entry entry = entry_of(pair, request.wr_id, status, IBV_WC_RDMA_WRITE);
   entry.pair = &pair;
   entry.covers = std::exchange(pair.unreported, 0);
@@ -492,6 +493,7 @@ FakeVerbs::~FakeVerbs() {
   fabric().devices.clear();
   fabric().failing.clear();
   fabric().next_status.reset();
+  fabric().withholds = false;
   fabric().in_use = false;
 }
 
@@ -541,6 +543,11 @@ void FakeVerbs::cut_off(const std::string& device, bool cut) {
   const std::scoped_lock lock(fabric().mutex);
   for (const auto& one : fabric().devices)
     if (one->facts.name == device) one->cut = cut;
+}
+
+void FakeVerbs::withhold_acknowledgements(bool withhold) {
+  const std::scoped_lock lock(fabric().mutex);
+  fabric().withholds = withhold;
 }
 
 FakeCounts FakeVerbs::counts() const {

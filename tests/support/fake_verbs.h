@@ -67,6 +67,9 @@ class FakeVerbs {
   /// What is sent to or from this device is lost: its peers' retries are exceeded.
   void cut_off(const std::string& device, bool cut);
 
+  /// From now on, while true, who sends hears nothing of what went well.
+  void withhold_acknowledgements(bool withhold);
+
   FakeCounts counts() const;
   FakePath last_path() const;
   /// Objects that were made and not destroyed.

@@ -72,6 +72,11 @@ class VerbsRegistration final : public Registration {
   const DeviceMemory on_device_;
 };
 
+/// What a slice's memory is to the device; it was registered by an endpoint of this transport.
+inline const DeviceMemory& on_device(const Slice& slice) {
+  return static_cast<const VerbsRegistration&>(*slice.region).on_device();
+}
+
 /// "what: the system's words"; where it is about locked memory, the limit, and how much was asked for.
 Status device_failure(std::string_view what, int error_number, std::size_t locked_bytes = 0);
 

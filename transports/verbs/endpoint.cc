@@ -213,6 +213,13 @@ std::size_t VerbsEndpoint::look_at_links() {
   return finished;
 }
 
+std::size_t VerbsEndpoint::look_when_due() {
+  const auto now = Deadline::Clock::now();
+  if (now < next_look_) return 0;
+  next_look_ = now + kLookEvery;
+  return look_at_links();
+}
+
 // All that it sent before it went has arrived, and counts.
 std::size_t VerbsEndpoint::settle_departure(Link& link) {
   Turn turn;
@@ -237,10 +244,9 @@ Result<std::size_t> VerbsEndpoint::progress(std::chrono::nanoseconds may_block_f
   for (int empty_turns = patience_.slept() ? kTurnsPerClockLook - 1 : 0;;) {
     Turn turn = turn_of_queues();
     if (turn.moved) settle();
-    if (!turn.moved && empty_turns % kTurnsPerClockLook == 0 && Deadline::Clock::now() >= next_look_) {
-      next_look_ = Deadline::Clock::now() + kLookEvery;
-      turn.finished = look_at_links();
-    }
+    const bool looks =
+        may_block_for <= std::chrono::nanoseconds::zero() || empty_turns % kTurnsPerClockLook == 0;
+    if (!turn.moved && looks) turn.finished = look_when_due();
     if (!failure_.ok()) return failure_;
     if (turn.moved || turn.finished > 0) patience_.moved();
     if (turn.finished > 0) return turn.finished;

@@ -60,6 +60,7 @@ class VerbsEndpoint final : public Endpoint {
   void take_arrivals(Turn& turn);
   void take_departures(Turn& turn);
   Turn turn_of_queues();
+  std::size_t look_when_due();
   std::size_t look_at_links();
   std::size_t settle_departure(Link& link);
   void settle();

@@ -20,15 +20,21 @@ class MessageBuffers {
 
   /// To be called before pair's first packet: posts all receives. errno, or 0.
   int post_all(const VerbsLibrary& verbs, ibv_qp* pair);
+  /// Where what `completion` tells of has arrived.
+  static std::uint32_t slot_of(const ibv_wc& completion) {
+    return static_cast<std::uint32_t>(completion.wr_id) % kReceiveDepth;
+  }
   const Message& incoming(std::uint32_t slot) const { return slots()[slot]; }
   /// The message or the immediate in `slot` has been taken.
   void give_back(std::uint32_t slot);
   /// Posts what was given back. errno, or 0.
   int flush(const VerbsLibrary& verbs, ibv_qp* pair);
 
-  /// The message with this number may be overwritten kMaxPieces messages later: by then the peer has it.
-  Message& outgoing(std::uint32_t number) const { return slots()[kReceiveDepth + number % (kMaxPieces + 1)]; }
-  ibv_sge outgoing_slice(std::uint32_t number, std::size_t bytes) const;
+  /// The credit for this piece. It may be overwritten kMaxPieces pieces later: by then the peer has had it.
+  Message& credit(std::uint32_t piece) const { return slots()[kReceiveDepth + piece % kMaxPieces]; }
+  /// There is one in the life of a link.
+  Message& refusal() const { return slots()[kReceiveDepth + kMaxPieces]; }
+  ibv_sge slice_of(const Message& message, std::size_t bytes) const;
 
  private:
   MessageBuffers(OwnMemory memory, std::uint32_t mark) : memory_(std::move(memory)), mark_(mark) {}

@@ -19,6 +19,7 @@ namespace {
 constexpr std::uint32_t kLayout = 1;
 constexpr std::uint32_t kSendDepth = 192;
 constexpr std::uint32_t kInlineBytes = 220;  // more does not fit a request everywhere
+constexpr std::uint32_t kFewSlices = 4;
 constexpr std::uint8_t kHopLimit = 64;
 constexpr std::uint8_t kReceiverNotReadyTimer = 12;  // 0.64 ms; credits see to it that it is never needed
 
@@ -86,28 +87,29 @@ PairPatience patience_for(std::chrono::milliseconds silence) {
 QueuePair::QueuePair(std::shared_ptr<Device> device)
     : device_(std::move(device)), pair_(nullptr, device_->verbs().destroy_qp) {}
 
-bool QueuePair::make(const CompletionQueues& queues, std::uint32_t inline_bytes) {
+bool QueuePair::make(const CompletionQueues& queues, std::uint32_t slices, std::uint32_t inline_bytes) {
   ibv_qp_init_attr attributes{};
   attributes.send_cq = queues.departures();
   attributes.recv_cq = queues.arrivals();
   attributes.qp_type = IBV_QPT_RC;
   attributes.cap.max_send_wr = std::min(kSendDepth, device_->limits().requests);
   attributes.cap.max_recv_wr = kReceiveDepth;
-  attributes.cap.max_send_sge = device_->limits().slices;
+  attributes.cap.max_send_sge = std::min(slices, device_->limits().slices);
   attributes.cap.max_recv_sge = 1;
   attributes.cap.max_inline_data = inline_bytes;
   pair_.reset(device_->verbs().create_qp(device_->domain(), &attributes));
   if (pair_ == nullptr) return false;
   depth_ = {.sends = std::min(attributes.cap.max_send_wr, kSendDepth),
             .receives = kReceiveDepth,
-            .slices = device_->limits().slices,
+            .slices = std::min(slices, device_->limits().slices),
             .inline_bytes = inline_bytes};
   return true;
 }
 
 Result<QueuePair> QueuePair::create(std::shared_ptr<Device> device, const CompletionQueues& queues) {
   QueuePair pair(std::move(device));
-  if (!pair.make(queues, kInlineBytes) && !pair.make(queues, 0))
+  if (!pair.make(queues, kMaxSlices, kInlineBytes) && !pair.make(queues, kMaxSlices, 0) &&
+      !pair.make(queues, kFewSlices, 0))
     return device_failure("making a queue pair", errno, kMessageBytes * kReceiveDepth);
   if (pair.depth_.sends <= kMaxPieces + 2)
     return Status(Code::unsupported,

@@ -62,7 +62,7 @@ class QueuePair {
 
  private:
   explicit QueuePair(std::shared_ptr<Device> device);
-  bool make(const CompletionQueues& queues, std::uint32_t inline_bytes);
+  bool make(const CompletionQueues& queues, std::uint32_t slices, std::uint32_t inline_bytes);
   Status initialise();
   Status become_ready_to_receive(const PairOffer& theirs);
 

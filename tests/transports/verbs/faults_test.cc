@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What becomes of a device's errors: a code, a sentence and a peer, and no wait for ever.
+#include <poll.h>
 #include <sys/resource.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <cerrno>
 
@@ -131,19 +133,53 @@ TEST_CASE("open gives back all that it made when a part of it fails, a thousand 
   CHECK(transport->open({.single_host = true}).ok());
 }
 
-TEST_CASE("works that the peer has had are finished, although its acknowledgement never comes") {
-  FakeVerbs fabric;
+TEST_CASE("who waits on the descriptor and never blocks learns that its peer has gone") {
+  const FakeVerbs fabric;
   PairOfRanks ranks;
-  CHECK(ranks.send(100) == "");
-  ranks.end_one();
   Buffer buffer(ranks.zero(), 10);
   const Slice slice = buffer.all();
+  Completion done;
+  done.arm(1);
+  const Work recv{.verb = Verb::recv, .peer = 1, .local = {&slice, 1}, .done = &done};
+  REQUIRE(ranks.zero().post({&recv, 1}, {}).ok());
+  REQUIRE(ranks.zero().progress(std::chrono::milliseconds(20)).ok());  // it has slept
+  ranks.end_one();
+  for (int turns = 0; ranks.zero().failure().ok() && turns < 3; ++turns) {
+    pollfd item{ranks.zero().wait_descriptor(), POLLIN, 0};
+    REQUIRE(::poll(&item, 1, 5'000) == 1);
+    (void)ranks.zero().progress(std::chrono::nanoseconds::zero());
+  }
+  CHECK(ranks.zero().failure().code() == Code::peer_lost);
+  CHECK(done.code() == Code::peer_lost);
+}
+
+TEST_CASE(
+    "works that a peer has had before it left are finished, although their acknowledgement never comes") {
+  FakeVerbs fabric;
+  PairOfRanks ranks;
+  Buffer out(ranks.zero(), 10);
+  Buffer in(ranks.one(), 10);
+  const Slice from = out.all();
+  const Slice to = in.all();
+  Completion sent;
+  Completion received;
   Completion late;
-  late.arm(1);
-  const Work send{.verb = Verb::send, .peer = 1, .local = {&slice, 1}, .done = &late};
-  REQUIRE(ranks.zero().post({&send, 1}, {}).ok());
+  for (Completion* one : {&sent, &received, &late}) one->arm(1);
+  const Work recv{.verb = Verb::recv, .peer = 0, .local = {&to, 1}, .done = &received};
+  const Work send{.verb = Verb::send, .peer = 1, .local = {&from, 1}, .done = &sent};
+  const Work never_met{.verb = Verb::send, .peer = 1, .local = {&from, 1}, .done = &late};
+  fabric.withhold_acknowledgements(true);
+  REQUIRE(ranks.one().post({&recv, 1}, {}).ok());
+  REQUIRE(ranks.zero().post(std::array{send, never_met}, {}).ok());
+  for (int turns = 0; !received.done() && turns < 1000; ++turns)
+    for (Endpoint* endpoint : {&ranks.zero(), &ranks.one()})
+      REQUIRE(endpoint->progress(std::chrono::nanoseconds::zero()).ok());
+  CHECK_FALSE(sent.done());
+  ranks.end_one();
   const Status failure = ranks.failure_of_zero();
   CHECK(failure.code() == Code::peer_lost);
+  CHECK(failure.text().find("closed the connection") != std::string::npos);
+  CHECK((sent.done() && sent.code() == Code::ok));
   CHECK(late.code() == Code::peer_lost);
 }
 

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transports/verbs/receiver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "transports/verbs/device.h"
+
+namespace rondel::verbs {
+
+void Receiver::post(const Work& work) {
+  Incoming& in = works_.push();
+  in.sink.reset(work);
+  in.slices.assign(work.local.begin(), work.local.end());
+  in.announced_bytes = 0;
+  in.all_announced = false;
+}
+
+bool Receiver::announce() {
+  while (works_announced_ < works_.size() && pieces_.room() > 0 && !fault_.is_set()) {
+    if (requests_.room() <= 1) return false;  // the last place is a refusal's
+    Incoming& in = works_.at(works_announced_);
+    const auto piece = next_piece_of(in);
+    if (!piece) return true;
+    send_credit(in, *piece);
+    pieces_.push() = *piece;
+    in.announced_bytes += piece->bytes;
+    in.all_announced = in.announced_bytes == in.sink.total_bytes();
+    if (in.all_announced) ++works_announced_;
+  }
+  return true;
+}
+
+// None while all stages are in use.
+std::optional<Receiver::Piece> Receiver::next_piece_of(const Incoming& in) {
+  const std::uint64_t left = in.sink.total_bytes() - in.announced_bytes;
+  if (!in.sink.folds() || left == 0) return Piece{.bytes = left, .stage = {}};
+  if (!stages_.made()) {
+    const Status made = stages_.make(device_);
+    if (!made.ok()) {
+      fault_.set(made.code(), made.failure().cause, made.failure().hint);
+      return std::nullopt;
+    }
+  }
+  if (!stages_.has_room()) return std::nullopt;
+  return Piece{.bytes = std::min<std::uint64_t>(left, Stages::kBytes), .stage = stages_.take()};
+}
+
+void Receiver::send_credit(const Incoming& in, const Piece& piece) {
+  const std::uint32_t number = pieces_announced_++;
+  Message& message = buffers_.credit(number);
+  message.header = {.kind = MessageKind::credit,
+                    .piece = number,
+                    .work_bytes = in.sink.total_bytes(),
+                    .offset = in.announced_bytes,
+                    .bytes = piece.bytes,
+                    .label = in.sink.label()};
+  std::uint32_t used = 0;
+  if (piece.stage) {
+    message.ranges[used++] = {reinterpret_cast<std::uintptr_t>(stages_.at(*piece.stage).data()), piece.bytes,
+                              stages_.remote_key()};
+  } else {
+    for (const Slice& slice : in.slices)
+      if (slice.bytes > 0)
+        message.ranges[used++] = {reinterpret_cast<std::uintptr_t>(slice.data()), slice.bytes,
+                                  on_device(slice).remote_key()};
+  }
+  message.header.ranges = used;
+  requests_.message(buffers_.slice_of(message, sizeof(MessageHeader) + used * sizeof(RemoteRange)));
+}
+
+std::size_t Receiver::take_piece(std::uint32_t number) {
+  if (pieces_.empty() || number != pieces_received_) {
+    fault_.set(Code::internal,
+               fmt::format("it sends piece {} where piece {} was due", number, pieces_received_));
+    return 0;
+  }
+  const Piece piece = pieces_.front();
+  pieces_.pop();
+  ++pieces_received_;
+  bytes_received_ += piece.bytes;
+  Sink& sink = works_.front().sink;
+  if (piece.stage) {
+    sink.take(stages_.at(*piece.stage).first(static_cast<std::size_t>(piece.bytes)));
+    stages_.release();
+  } else {
+    sink.arrived_in_place(static_cast<std::size_t>(piece.bytes));
+  }
+  if (!sink.complete()) return 0;
+  sink.completion()->finish(Code::ok);
+  works_.pop();
+  --works_announced_;
+  return 1;
+}
+
+LabelMismatch Receiver::take_refusal(const MessageHeader& header, Rank peer) {
+  if (pieces_.empty() || header.piece != pieces_received_) {
+    fault_.set(Code::internal,
+               fmt::format("it refuses piece {} where piece {} was due", header.piece, pieces_received_));
+    return {};
+  }
+  const Sink& sink = works_.front().sink;
+  fault_.set(Code::mismatch, fmt::format("it sends {} bytes where this rank expects {}", header.work_bytes,
+                                         sink.total_bytes()));
+  return {peer, sink.label(), header.label, sink.total_bytes(), header.work_bytes};
+}
+
+void Receiver::fail_all(Code why) {
+  for (; !works_.empty(); works_.pop()) works_.front().sink.completion()->finish(why);
+  works_announced_ = 0;
+}
+
+}  // namespace rondel::verbs

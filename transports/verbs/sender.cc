@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transports/verbs/sender.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "transports/verbs/device.h"
+
+namespace rondel::verbs {
+namespace {
+
+// Credits and refusals always find room in the send queue; writes leave it to them.
+constexpr std::size_t kRoomForMessages = kMaxPieces + 1;
+
+}  // namespace
+
+void Sender::post(const Work& work) {
+  Outgoing& out = works_.push();
+  out.slices.assign(work.local.begin(), work.local.end());
+  out.slice = 0;
+  out.slice_offset = 0;
+  out.total_bytes = total_bytes(work.local);
+  out.written_bytes = 0;
+  out.all_written = false;
+  out.label = work.label;
+  out.done = work.done;
+}
+
+void Sender::take_credit(const Message& message) {
+  const auto expected = pieces_written_ + static_cast<std::uint32_t>(credits_.size());
+  std::uint64_t bytes = 0;
+  bool sound = message.header.piece == expected && credits_.room() > 0;
+  for (std::uint32_t i = 0; i < message.header.ranges; ++i) {
+    sound &= message.ranges[i].bytes > 0 && message.ranges[i].bytes <= message.header.bytes - bytes;
+    bytes += message.ranges[i].bytes;
+  }
+  if (!sound || bytes != message.header.bytes)
+    return fault_.set(Code::internal, fmt::format("credit {} can not be read where credit {} was due",
+                                                  message.header.piece, expected));
+  Credit& credit = credits_.push();
+  credit.header = message.header;
+  credit.ranges.assign(message.ranges, message.ranges + message.header.ranges);
+  credit.range = 0;
+  credit.range_offset = 0;
+  credit.written_bytes = 0;
+}
+
+bool Sender::write() {
+  while (works_written_ < works_.size() && !credits_.empty() && !refused_) {
+    Outgoing& out = works_.at(works_written_);
+    Credit& credit = credits_.front();
+    if (!matches(out, credit)) return true;
+    if (!write_piece(out, credit)) return false;
+    credits_.pop();
+    ++pieces_written_;
+    if (out.all_written) ++works_written_;
+  }
+  return true;
+}
+
+// Both sides mean the same work, and the same place in it; before a byte leaves.
+bool Sender::matches(const Outgoing& out, const Credit& credit) {
+  if (credit.written_bytes > 0) return true;
+  if (credit.header.label != out.label || credit.header.work_bytes != out.total_bytes) {
+    refuse(out, credit);
+    return false;
+  }
+  if (credit.header.offset == out.written_bytes && credit.header.bytes <= out.total_bytes - out.written_bytes)
+    return true;
+  fault_.set(Code::internal, fmt::format("it announces {} bytes at {} of a work of which {} are sent",
+                                         credit.header.bytes, credit.header.offset, out.written_bytes));
+  return false;
+}
+
+// The peer then fails, and this side learns of that by the loss of the link.
+void Sender::refuse(const Outgoing& out, const Credit& credit) {
+  refused_ = true;
+  Message& message = buffers_.refusal();
+  message.header = {.kind = MessageKind::refusal,
+                    .piece = credit.header.piece,
+                    .work_bytes = out.total_bytes,
+                    .label = out.label};
+  requests_.message(buffers_.slice_of(message, sizeof(MessageHeader)));
+}
+
+// False when the send queue is full before the piece's end.
+bool Sender::write_piece(Outgoing& out, Credit& credit) {
+  do {
+    if (requests_.room() <= kRoomForMessages) return false;
+    write_request(out, credit);
+  } while (credit.written_bytes < credit.header.bytes);
+  return true;
+}
+
+// One request: as much as lies together at the peer's side, is within this side's slices that one request
+// takes, and is no longer than a message may be.
+void Sender::write_request(Outgoing& out, Credit& credit) {
+  std::array<ibv_sge, kMaxSlices> from;
+  const RemoteRange to = credit.header.bytes == 0 ? RemoteRange{} : credit.ranges[credit.range];
+  std::uint64_t bytes = 0;
+  const std::size_t used =
+      gather(out, std::min<std::uint64_t>(to.bytes - credit.range_offset, most_bytes_), from, bytes);
+  out.written_bytes += bytes;
+  credit.written_bytes += bytes;
+  const bool piece_done = credit.written_bytes == credit.header.bytes;
+  const bool work_done = piece_done && out.written_bytes == out.total_bytes;
+  requests_.write({from.data(), used}, to.address + credit.range_offset, to.key,
+                  piece_done ? std::optional(credit.header.piece) : std::nullopt, work_done);
+  credit.range_offset += bytes;
+  if (credit.range_offset == to.bytes) {
+    ++credit.range;
+    credit.range_offset = 0;
+  }
+  if (!work_done) return;
+  out.all_written = true;
+  out.last_request = requests_.posted();
+  out.last_piece = credit.header.piece;
+}
+
+// The next runs of the work, up to `limit` bytes; returns how many.
+std::size_t Sender::gather(Outgoing& out, std::uint64_t limit, std::span<ibv_sge> from,
+                           std::uint64_t& bytes) const {
+  std::size_t used = 0;
+  const std::size_t most = std::min<std::size_t>(requests_.most_slices(), from.size());
+  while (bytes < limit && used < most) {
+    const Slice& slice = out.slices[out.slice];
+    const std::uint64_t run = std::min<std::uint64_t>(limit - bytes, slice.bytes - out.slice_offset);
+    if (run > 0)
+      from[used++] = {.addr = reinterpret_cast<std::uintptr_t>(slice.data() + out.slice_offset),
+                      .length = static_cast<std::uint32_t>(run),
+                      .lkey = on_device(slice).local_key()};
+    bytes += run;
+    out.slice_offset += run;
+    if (out.slice_offset == slice.bytes) {
+      ++out.slice;
+      out.slice_offset = 0;
+    }
+  }
+  return used;
+}
+
+void Sender::finish_front() {
+  bytes_sent_ += works_.front().total_bytes;
+  works_.front().done->finish(Code::ok);
+  works_.pop();
+  --works_written_;
+}
+
+std::size_t Sender::finish_done() {
+  std::size_t finished = 0;
+  for (; works_written_ > 0 && works_.front().last_request <= requests_.completed(); ++finished)
+    finish_front();
+  return finished;
+}
+
+std::size_t Sender::finish_had(std::uint32_t pieces) {
+  std::size_t finished = 0;
+  // Numbers wrap; those in question lie close together.
+  for (; works_written_ > 0 && static_cast<std::int32_t>(pieces - works_.front().last_piece) > 0; ++finished)
+    finish_front();
+  return finished;
+}
+
+void Sender::fail_all(Code why) {
+  for (; !works_.empty(); works_.pop()) works_.front().done->finish(why);
+  works_written_ = 0;
+}
+
+}  // namespace rondel::verbs
