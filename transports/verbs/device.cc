@@ -28,6 +28,15 @@ Owned<ibv_context> open_by_name(const VerbsLibrary& verbs, const std::string& na
   return context;
 }
 
+// Before anything is registered. Newer kernels copy registered pages when a process forks; older ones would
+// take them from the device at the parent's next write, so the library then keeps them from the child. Where
+// that is not needed it must not be asked for: the child would also miss what else lies on those pages.
+void prepare_for_forks(const VerbsLibrary& verbs) {
+  const bool unneeded =
+      verbs.is_fork_initialized != nullptr && verbs.is_fork_initialized() == IBV_FORK_UNNEEDED;
+  if (!unneeded) static_cast<void>(verbs.fork_init());
+}
+
 std::string lock_limit_text() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return {};
@@ -52,9 +61,7 @@ Device::Device(const VerbsLibrary& verbs, const DeviceChoice& choice, Owned<ibv_
     : verbs_(verbs), choice_(choice), context_(std::move(context)), domain_(nullptr, verbs.dealloc_pd) {}
 
 Result<std::shared_ptr<Device>> Device::open(const VerbsLibrary& verbs, const DeviceChoice& choice) {
-  // Before anything is registered, so that a forked child does not take pages away from the device. Where the
-  // kernel copies such pages at the fork the library makes this a no-op.
-  static_cast<void>(verbs.fork_init());
+  prepare_for_forks(verbs);
   auto context = open_by_name(verbs, choice.device);
   if (context == nullptr) return device_failure(fmt::format("opening {}", choice.device), errno);
   ibv_device_attr attributes{};

@@ -17,8 +17,9 @@ namespace rondel::verbs {
 namespace {
 
 constexpr std::size_t kPreferredSegmentBytes = Stages::kBytes;
-// How often the links' sockets are looked at while the queues are polled.
+// How often the links' sockets are looked at while the queues are polled: each look is a call for each link.
 constexpr std::chrono::microseconds kLookEvery{500};
+constexpr std::chrono::microseconds kAndForEachRank{5};
 // How often strangers and early callers are looked at outside connect().
 constexpr std::chrono::milliseconds kMeetEvery{200};
 // The clock is read once in so many empty turns.
@@ -216,7 +217,7 @@ std::size_t VerbsEndpoint::look_at_links() {
 std::size_t VerbsEndpoint::look_when_due() {
   const auto now = Deadline::Clock::now();
   if (now < next_look_) return 0;
-  next_look_ = now + kLookEvery;
+  next_look_ = now + kLookEvery + kAndForEachRank * options_.size;
   return look_at_links();
 }
 

@@ -19,6 +19,10 @@ class Symbols {
     function = reinterpret_cast<Function*>(::dlsym(library_, name));
     if (function == nullptr && missing_ == nullptr) missing_ = name;
   }
+  template <class Function>
+  void find_if_there(Function*& function, const char* name) const {
+    function = reinterpret_cast<Function*>(::dlsym(library_, name));
+  }
   const char* missing() const { return missing_; }
 
  private:
@@ -41,6 +45,7 @@ void find_devices(Symbols& symbols, VerbsLibrary& table) {
   symbols.find(table.query_port, "ibv_query_port");
   symbols.find(table.query_gid, "_ibv_query_gid_ex");
   symbols.find(table.fork_init, "ibv_fork_init");
+  symbols.find_if_there(table.is_fork_initialized, "ibv_is_fork_initialized");
 }
 
 void find_objects(Symbols& symbols, VerbsLibrary& table) {

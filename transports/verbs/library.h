@@ -40,6 +40,8 @@ struct VerbsLibrary {
   int (*modify_qp)(ibv_qp* pair, ibv_qp_attr* attributes, int mask) = nullptr;
   int (*destroy_qp)(ibv_qp* pair) = nullptr;
   int (*fork_init)() = nullptr;
+  /// Null in libraries before rdma-core 36.
+  ibv_fork_status (*is_fork_initialized)() = nullptr;
 
   // Inline in verbs.h.
   int (*post_send)(ibv_qp* pair, ibv_send_wr* list, ibv_send_wr** bad) = nullptr;

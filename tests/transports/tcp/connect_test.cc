@@ -84,7 +84,7 @@ TEST_CASE("a congestion control that the kernel does not have is refused with th
 TEST_CASE("only the chosen address is listened on") {
   const auto secret = Secret::generate();
   const OneRank one = open_rank(*secret, 0, 1);
-  const auto reach = tcp::decode_reach(one.endpoint->address());
+  const auto reach = decode_reach(one.endpoint->address());
   REQUIRE(reach->sockets.size() == 1);
   CHECK(reach->sockets[0].ip.text() == "127.0.0.1");
   auto other = reach->sockets[0];
@@ -97,10 +97,10 @@ TEST_CASE("a dial that would connect to itself is closed, and its port stays fre
     if (!enter_own_network("50000 50003")) return voice.say("skipped");
     const auto secret = Secret::generate();
     const OneRank zero = open_rank(*secret, 0, 2);
-    tcp::Reach absent{tcp::decode_reach(zero.endpoint->address())->kernel, "here", {}};
+    Reach absent{decode_reach(zero.endpoint->address())->kernel, "here", {}};
     const std::uint16_t port = reach_of(*zero.endpoint).port == 50002 ? 50003 : 50002;
     absent.sockets.push_back({*parse_ip("127.0.0.1"), port});
-    const std::vector<Bytes> addresses{zero.endpoint->address(), tcp::encode(absent)};
+    const std::vector<Bytes> addresses{zero.endpoint->address(), encode(absent)};
     const Rank peer = 1;
     const Status status =
         zero.endpoint->connect(addresses, std::span(&peer, 1), Deadline::in(std::chrono::milliseconds(700)));

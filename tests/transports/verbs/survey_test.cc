@@ -73,5 +73,25 @@ TEST_CASE("who wants encrypted links gets none from an RDMA device") {
   CHECK(probe_of(config).why_not.find("RONDEL_ENCRYPT") != std::string::npos);
 }
 
+int fork_inits = 0;
+
+TEST_CASE("F05: the library prepares for forks only where the kernel does not") {
+  const FakeVerbs fabric;
+  const auto inits_with = [](ibv_fork_status (*status)()) {
+    fork_inits = 0;
+    VerbsLibrary table = FakeVerbs::table();
+    table.fork_init = [] { return ++fork_inits, 0; };
+    table.is_fork_initialized = status;
+    const auto transport = make_transport_on(table, {}, *Secret::generate());
+    CHECK(transport->probe().usable);
+    CHECK(fork_inits == 0);
+    CHECK(transport->open({.single_host = true}).ok());
+    return fork_inits;
+  };
+  CHECK(inits_with(nullptr) == 1);
+  CHECK(inits_with([] { return IBV_FORK_DISABLED; }) == 1);
+  CHECK(inits_with([] { return IBV_FORK_UNNEEDED; }) == 0);
+}
+
 }  // namespace
 }  // namespace rondel::verbs::test

@@ -7,9 +7,10 @@
 
 namespace rondel::verbs::test {
 
-OneRank open_rank(const Secret& secret, Rank rank, const Config& config) {
+OneRank open_rank(const Secret& secret, Rank rank, const Config& config,
+                  const Result<VerbsLibrary>& library) {
   OneRank one;
-  one.transport = make_transport_on(FakeVerbs::table(), config, secret);
+  one.transport = make_transport_on(library, config, secret);
   EndpointOptions options;
   options.rank = rank;
   options.size = 2;
@@ -32,11 +33,11 @@ std::array<Status, 2> connect_pair(Endpoint& zero, Endpoint& one, Deadline deadl
   return statuses;
 }
 
-PairOfRanks::PairOfRanks(const std::array<Config, 2>& configs) {
+PairOfRanks::PairOfRanks(const std::array<Config, 2>& configs, const Result<VerbsLibrary>& library) {
   const auto secret = Secret::generate();
   for (Rank rank = 0; rank < 2; ++rank)
     ranks_[static_cast<std::size_t>(rank)] =
-        open_rank(*secret, rank, configs[static_cast<std::size_t>(rank)]);
+        open_rank(*secret, rank, configs[static_cast<std::size_t>(rank)], library);
   for (const Status& status : connect_pair(zero(), one(), Deadline::in(std::chrono::seconds(10))))
     if (!status.ok()) throw std::runtime_error(status.text());
 }

@@ -23,7 +23,8 @@ struct OneRank {
 };
 
 /// Opens the endpoint of `rank` of two; throws when it can not, with the reason.
-OneRank open_rank(const Secret& secret, Rank rank, const Config& config = {});
+OneRank open_rank(const Secret& secret, Rank rank, const Config& config = {},
+                  const Result<VerbsLibrary>& library = FakeVerbs::table());
 
 /// Connects two endpoints to one another from two threads; the statuses of both.
 std::array<Status, 2> connect_pair(Endpoint& zero, Endpoint& one, Deadline deadline);
@@ -31,7 +32,8 @@ std::array<Status, 2> connect_pair(Endpoint& zero, Endpoint& one, Deadline deadl
 /// Two ranks that are connected.
 class PairOfRanks {
  public:
-  explicit PairOfRanks(const std::array<Config, 2>& configs = {});
+  explicit PairOfRanks(const std::array<Config, 2>& configs = {},
+                       const Result<VerbsLibrary>& library = FakeVerbs::table());
   Endpoint& zero() { return *ranks_[0].endpoint; }
   Endpoint& one() { return *ranks_[1].endpoint; }
   /// Ends the endpoint of rank 1.
