@@ -7,75 +7,35 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <utility>
 
 #include "lib/check.h"
+#include "tests/support/fake_verbs_fabric.h"
 
 namespace rondel::test {
-namespace {
-
-struct Device : ibv_device {
-  FakeDevice facts;
-  bool cut = false;
-};
-struct Context : ibv_context {};
-struct Region : ibv_mr {
-  int access = 0;
-};
-struct Queue;
-struct Channel : ibv_comp_channel {
-  std::deque<Queue*> events;
-};
-struct Entry {
-  ibv_wc completion{};
-  struct Pair* pair = nullptr;
-  std::uint32_t covers = 0;  // requests whose room this completion gives back
-};
-struct Queue : ibv_cq {
-  std::deque<Entry> entries;
-  bool armed = false;
-  std::uint32_t unacknowledged = 0;
-};
-struct Receive {
-  std::uint64_t id = 0;
-  ibv_sge slice{};
-};
-struct Pair : ibv_qp {
-  ibv_qp_cap limits{};
-  std::deque<Receive> receives;
-  std::uint32_t peer = 0;
-  ibv_mtu mtu = IBV_MTU_256;
-  std::uint32_t outstanding = 0;  // requests whose room is taken
-  std::uint32_t unreported = 0;   // of them, since the last completion
-  Device& device() const { return static_cast<Device&>(*context->device); }
-};
-
-/// Everything there is. One lock: what one thread posts changes what another polls.
-struct Fabric {
-  std::mutex mutex;
-  bool in_use = false;
-  bool withholds = false;
-  std::vector<std::unique_ptr<Device>> devices;
-  std::map<std::uint32_t, Region*> regions;  // by key
-  std::map<std::uint32_t, Pair*> pairs;      // by number
-  std::map<FakeCall, int> failing;
-  std::optional<ibv_wc_status> next_status;
-  std::uint32_t last_key = 0x1000;
-  std::uint32_t last_number = 0x10;
-  std::size_t objects = 0;
-  FakeCounts counts;
-  FakePath path;
-};
+namespace fake {
 
 Fabric& fabric() {
   static Fabric the_fabric;
   return the_fabric;
 }
+
+}  // namespace fake
+
+namespace {
+
+using fake::break_pair;
+using fake::Channel;
+using fake::complete;
+using fake::Context;
+using fake::Device;
+using fake::Entry;
+using fake::fabric;
+using fake::Pair;
+using fake::Queue;
+using fake::Region;
 
 // True, with errno set, when the call is to fail.
 bool fails(FakeCall call) {
@@ -251,15 +211,6 @@ int req_notify_cq(ibv_cq* queue, int) {
   return 0;
 }
 
-void complete(ibv_cq* base, const Entry& entry) {
-  auto* const queue = static_cast<Queue*>(base);
-  check(static_cast<int>(queue->entries.size()) < queue->cqe, "a completion queue does not overflow");
-  queue->entries.push_back(entry);
-  if (!std::exchange(queue->armed, false)) return;
-  static_cast<Channel*>(queue->channel)->events.push_back(queue);
-  ::eventfd_write(queue->channel->fd, 1);
-}
-
 int poll_cq(ibv_cq* base, int most, ibv_wc* completions) {
   const std::scoped_lock lock(fabric().mutex);
   auto* const queue = static_cast<Queue*>(base);
@@ -298,22 +249,6 @@ int destroy_qp(ibv_qp* base) {
   return destroyed<Pair>(base);
 }
 
-Entry entry_of(Pair& pair, std::uint64_t id, ibv_wc_status status, ibv_wc_opcode opcode) {
-  Entry entry;
-  entry.completion.wr_id = id;
-  entry.completion.status = status;
-  entry.completion.opcode = opcode;
-  entry.completion.qp_num = pair.qp_num;
-  return entry;
-}
-
-// What was posted and not used comes back; nothing goes any more.
-void break_pair(Pair& pair) {
-  pair.state = IBV_QPS_ERR;
-  for (const Receive& receive : std::exchange(pair.receives, {}))
-    complete(pair.recv_cq, entry_of(pair, receive.id, IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV));
-}
-
 int modify_qp(ibv_qp* base, ibv_qp_attr* attributes, int mask) {
   const std::scoped_lock lock(fabric().mutex);
   if (fails(FakeCall::modify_qp)) return errno;
@@ -337,137 +272,6 @@ int modify_qp(ibv_qp* base, ibv_qp_attr* attributes, int mask) {
     fabric().path.retries = attributes->retry_cnt;
     fabric().path.receiver_not_ready_retries = attributes->rnr_retry;
     fabric().path.timeout = attributes->timeout;
-  }
-  return 0;
-}
-
-int post_recv(ibv_qp* base, ibv_recv_wr* list, ibv_recv_wr** bad) {
-  const std::scoped_lock lock(fabric().mutex);
-  auto* const pair = static_cast<Pair*>(base);
-  for (; list != nullptr; list = list->next) {
-    *bad = list;
-    if (pair->receives.size() >= pair->limits.max_recv_wr) return ENOMEM;
-    if (pair->state == IBV_QPS_RESET || list->num_sge > 1) return EINVAL;
-    if (pair->state == IBV_QPS_ERR)
-      complete(pair->recv_cq, entry_of(*pair, list->wr_id, IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV));
-    else
-      pair->receives.push_back({list->wr_id, *list->sg_list});
-  }
-  return 0;
-}
-
-bool reachable(const Pair& pair, std::uint32_t key, std::uint64_t address, std::uint64_t bytes, int access) {
-  const auto found = fabric().regions.find(key);
-  if (found == fabric().regions.end() || found->second->pd != pair.pd) return false;
-  const Region& region = *found->second;
-  const auto first = reinterpret_cast<std::uintptr_t>(region.addr);
-  return (region.access & access) == access && address >= first && address - first <= region.length &&
-         bytes <= region.length - (address - first);
-}
-
-std::byte* memory_at(std::uint64_t address) { return reinterpret_cast<std::byte*>(address); }
-
-// Copies the request's slices to `to`; false when one may not be read.
-bool gather(const Pair& pair, const ibv_send_wr& request, std::byte* to) {
-  const bool inlined = (request.send_flags & IBV_SEND_INLINE) != 0;
-  for (int i = 0; i < request.num_sge; ++i) {
-    const ibv_sge& slice = request.sg_list[i];
-    if (!inlined && !reachable(pair, slice.lkey, slice.addr, slice.length, 0)) return false;
-    if (to != nullptr) to = std::copy_n(memory_at(slice.addr), slice.length, to);
-  }
-  return true;
-}
-
-std::uint64_t bytes_of(const ibv_send_wr& request) {
-  std::uint64_t bytes = 0;
-  for (int i = 0; i < request.num_sge; ++i) bytes += request.sg_list[i].length;
-  return bytes;
-}
-
-// The pair at the other end, when packets of so many bytes get there.
-Pair* peer_of(const Pair& pair, std::uint64_t bytes) {
-  const auto found = fabric().pairs.find(pair.peer);
-  if (found == fabric().pairs.end() || found->second->peer != pair.qp_num) return nullptr;
-  Pair* const peer = found->second;
-  if (peer->state != IBV_QPS_RTR && peer->state != IBV_QPS_RTS) return nullptr;
-  if (pair.device().cut || peer->device().cut) return nullptr;
-  const std::uint64_t smaller = 128U << std::min(pair.mtu, peer->mtu);
-  return pair.mtu != peer->mtu && bytes > smaller ? nullptr : peer;
-}
-
-ibv_wc_status deliver_message(Pair& pair, Pair& peer, const ibv_send_wr& request, std::uint64_t bytes) {
-  if (peer.receives.empty()) return IBV_WC_RNR_RETRY_EXC_ERR;
-  const Receive receive = peer.receives.front();
-  peer.receives.pop_front();
-  const bool written = request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-  Entry entry = entry_of(peer, receive.id, IBV_WC_SUCCESS, written ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV);
-  entry.completion.byte_len = static_cast<std::uint32_t>(bytes);
-  entry.completion.imm_data = request.imm_data;
-  if (written) entry.completion.wc_flags = IBV_WC_WITH_IMM;
-  if (!written && bytes > receive.slice.length) {
-    entry.completion.status = IBV_WC_LOC_LEN_ERR;
-    complete(peer.recv_cq, entry);
-    break_pair(peer);
-    return IBV_WC_REM_INV_REQ_ERR;
-  }
-  if (!written && !reachable(peer, receive.slice.lkey, receive.slice.addr, bytes, IBV_ACCESS_LOCAL_WRITE))
-    return IBV_WC_REM_OP_ERR;
-  if (!written) gather(pair, request, memory_at(receive.slice.addr));
-  complete(peer.recv_cq, entry);
-  return IBV_WC_SUCCESS;
-}
-
-ibv_wc_status execute(Pair& pair, const ibv_send_wr& request) {
-  if (const auto status = std::exchange(fabric().next_status, std::nullopt)) return *status;
-  const std::uint64_t bytes = bytes_of(request);
-  if (!gather(pair, request, nullptr)) return IBV_WC_LOC_PROT_ERR;
-  if (bytes > pair.device().facts.max_message_bytes) return IBV_WC_LOC_LEN_ERR;
-  Pair* const peer = peer_of(pair, bytes);
-  if (peer == nullptr) return IBV_WC_RETRY_EXC_ERR;
-  if (request.opcode == IBV_WR_SEND) return deliver_message(pair, *peer, request, bytes);
-  if (bytes > 0) {
-    if (!reachable(*peer, request.wr.rdma.rkey, request.wr.rdma.remote_addr, bytes,
-                   IBV_ACCESS_REMOTE_WRITE)) {
-      break_pair(*peer);
-      return IBV_WC_REM_ACCESS_ERR;
-    }
-    if (request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM && peer->receives.empty())
-      return IBV_WC_RNR_RETRY_EXC_ERR;
-    gather(pair, request, memory_at(request.wr.rdma.remote_addr));
-    fabric().counts.written_bytes += bytes;
-  }
-  return request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? deliver_message(pair, *peer, request, bytes)
-                                                      : IBV_WC_SUCCESS;
-}
-
-int post_one(Pair& pair, const ibv_send_wr& request) {
-  const bool signalled = (request.send_flags & IBV_SEND_SIGNALED) != 0;
-  const bool inlined = (request.send_flags & IBV_SEND_INLINE) != 0;
-  if (pair.state != IBV_QPS_RTS && pair.state != IBV_QPS_ERR) return EINVAL;
-  if (pair.outstanding >= pair.limits.max_send_wr) return ENOMEM;
-  if (request.num_sge > static_cast<int>(pair.limits.max_send_sge)) return EINVAL;
-  if (inlined && bytes_of(request) > pair.limits.max_inline_data) return EINVAL;
-  ++fabric().counts.requests;
-  if (signalled) ++fabric().counts.signalled;
-  if (inlined) ++fabric().counts.inlined;
-  ++pair.outstanding;
-  ++pair.unreported;
-  const ibv_wc_status status = pair.state == IBV_QPS_ERR ? IBV_WC_WR_FLUSH_ERR : execute(pair, request);
-  if (status != IBV_WC_SUCCESS && pair.state != IBV_QPS_ERR) break_pair(pair);
-  if (status == IBV_WC_SUCCESS && (!signalled || fabric().withholds)) return 0;
-  Entry entry = entry_of(pair, request.wr_id, status, IBV_WC_RDMA_WRITE);
-  entry.pair = &pair;
-  entry.covers = std::exchange(pair.unreported, 0);
-  complete(pair.send_cq, entry);
-  return 0;
-}
-
-int post_send(ibv_qp* base, ibv_send_wr* list, ibv_send_wr** bad) {
-  const std::scoped_lock lock(fabric().mutex);
-  ++fabric().counts.doorbells;
-  for (; list != nullptr; list = list->next) {
-    *bad = list;
-    if (const int error = post_one(static_cast<Pair&>(*base), *list); error != 0) return error;
   }
   return 0;
 }
@@ -520,8 +324,8 @@ verbs::VerbsLibrary FakeVerbs::table() {
           .modify_qp = &test::modify_qp,
           .destroy_qp = &test::destroy_qp,
           .fork_init = &test::fork_init,
-          .post_send = &test::post_send,
-          .post_recv = &test::post_recv,
+          .post_send = &fake::post_send,
+          .post_recv = &fake::post_recv,
           .poll_cq = &test::poll_cq,
           .req_notify_cq = &test::req_notify_cq};
 }
