@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -130,6 +131,12 @@ DeviceFacts device_facts(const VerbsLibrary& verbs, ibv_device* device) {
 }
 
 }  // namespace
+
+bool kernel_has_devices() {
+  std::error_code error;
+  const std::filesystem::directory_iterator devices("/sys/class/infiniband", error);
+  return !error && devices != std::filesystem::directory_iterator();
+}
 
 Result<std::vector<DeviceFacts>> survey(const VerbsLibrary& verbs) {
   int count = 0;

@@ -14,4 +14,7 @@ namespace rondel::verbs {
 /// Empty where the host has no device; unavailable when the system can not even say that.
 Result<std::vector<DeviceFacts>> survey(const VerbsLibrary& verbs);
 
+/// Whether it is worth to open the library at all: a look at the kernel's list, in microseconds.
+bool kernel_has_devices();
+
 }  // namespace rondel::verbs

@@ -104,6 +104,8 @@ std::unique_ptr<Transport> make_transport_on(const Result<VerbsLibrary>& library
 }
 
 std::unique_ptr<Transport> make_transport(const Config& config, const Secret& secret) {
+  // Most hosts have no device; their ranks start without the library and its providers.
+  if (!kernel_has_devices()) return make_transport_on(choose_device({}, {}).status(), config, secret);
   return make_transport_on(system_library(), config, secret);
 }
 
