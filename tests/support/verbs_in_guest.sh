@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Runs a program that needs an RDMA device: here where there is one, else in a guest with Soft-RoCE.
+# Runs a program that needs an RDMA device: here where there is one, else in a guest with two devices of Soft-RoCE.
 # usage: verbs_in_guest.sh RDMA_VM PROGRAM [ARG...]. Exit code 77: neither is possible here.
 set -u
 
@@ -10,7 +10,7 @@ shift
 status=$?
 [ "$status" = 77 ] || exit "$status"
 [ -e /etc/debian_version ] || { echo "skipped: the guest is made of Debian's packages"; exit 77; }
-"$rdma_vm" --timeout 240 -- "$@"
+"$rdma_vm" --devices 2 --timeout 240 -- "$@"
 status=$?
 [ "$status" = 125 ] || exit "$status"
 echo "skipped: no guest with an RDMA device can run here (see above)"

@@ -11,6 +11,7 @@
 #include <cstdio>
 
 #include "tests/transports/verbs/world.h"
+#include "transports/verbs/survey.h"
 #include "transports/verbs/transport.h"
 
 namespace rondel::verbs::test {
@@ -62,6 +63,17 @@ TEST_CASE("F05: a child that a rank forks neither crashes on its memory nor chan
 TEST_CASE("large works in both directions between real queue pairs") {
   PairOfRanks ranks({}, system_library());
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{4097}, std::size_t{20'000'001}})
+    CHECK(ranks.send(bytes) == "");
+}
+
+TEST_CASE("large works between two devices, where there are two") {
+  const auto devices = survey(*system_library());
+  REQUIRE(devices.ok());
+  if (devices->size() < 2) return;
+  std::array<Config, 2> configs;
+  for (std::size_t i = 0; i < 2; ++i) configs[i].verbs_device = (*devices)[i].name;
+  PairOfRanks ranks(configs, system_library());
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{4097}, std::size_t{3'000'001}})
     CHECK(ranks.send(bytes) == "");
 }
 
