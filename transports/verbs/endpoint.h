@@ -12,7 +12,7 @@
 
 #include "transports/endpoint.h"
 #include "transports/patience.h"
-#include "transports/readiness.h"
+#include "lib/readiness.h"
 #include "transports/transport.h"
 #include "transports/verbs/completion_queues.h"
 #include "transports/verbs/device.h"
