@@ -27,6 +27,19 @@ Communicator::~Communicator() { rondel_destroy(comm_); }
 
 Status Communicator::finalize() { return status_of(rondel_finalize(std::exchange(comm_, nullptr)), nullptr); }
 
+Result<Effort> Communicator::effort() const {
+  std::uint64_t sent_bytes = 0;
+  RONDEL_TRY(status_of(rondel_byte_counts(comm_, &sent_bytes, nullptr), comm_));
+  std::size_t count = 0;
+  RONDEL_TRY(status_of(rondel_counters(comm_, nullptr, 0, &count), comm_));
+  std::vector<rondel_counter_t> counters(count);
+  RONDEL_TRY(status_of(rondel_counters(comm_, counters.data(), counters.size(), &count), comm_));
+  Effort effort{.sent_bytes = static_cast<double>(sent_bytes), .counts = {}};
+  for (const rondel_counter_t& counter : counters)
+    effort.counts.emplace_back(counter.name, static_cast<double>(counter.value));
+  return effort;
+}
+
 Status Communicator::largest(double* values, std::size_t count) {
   return status_of(rondel_allreduce(comm_, values, values, count, RONDEL_FLOAT64, RONDEL_MAX), comm_);
 }

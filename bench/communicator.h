@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "bench/measurement.h"
 #include "lib/status.h"
 #include "lib/types.h"
 
@@ -29,6 +30,9 @@ class Communicator {
   rondel_comm_t handle() const { return comm_; }
   Rank rank() const { return rondel_rank(comm_); }
   Rank size() const { return rondel_size(comm_); }
+
+  /// Of this rank, since the communicator was made: payload bytes sent, and what the transport counts.
+  Result<Effort> effort() const;
 
   /// Replaces each value by the largest of all ranks.
   Status largest(double* values, std::size_t count);

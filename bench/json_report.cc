@@ -21,6 +21,8 @@ constexpr int kMostNames = 10'000;
 
 Json json_of(const Measurement& m) {
   const Times& t = m.times;
+  Json counts = Json::object();
+  for (const auto& [name, count] : m.effort.counts) counts[name] = count;
   return {{"median_us", t.median_us},
           {"p95_us", t.p95_us},
           {"mean_us", t.mean_us},
@@ -30,6 +32,8 @@ Json json_of(const Measurement& m) {
           {"warmup", t.warmup},
           {"algbw_gb_per_s", m.algorithm_gb_per_s},
           {"busbw_gb_per_s", m.bus_gb_per_s},
+          {"sent_bytes_by_rank_0", m.effort.sent_bytes},
+          {"counts_of_rank_0", counts},
           {"wrong", m.wrong ? Json(*m.wrong) : Json()}};
 }
 

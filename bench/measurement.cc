@@ -20,4 +20,11 @@ Times summarize(std::vector<double> samples_us, int warmup) {
   return times;
 }
 
+Effort effort_of_each(const Effort& before, const Effort& after, int iterations) {
+  Effort each{.sent_bytes = (after.sent_bytes - before.sent_bytes) / iterations, .counts = after.counts};
+  for (std::size_t i = 0; i < each.counts.size(); ++i)
+    each.counts[i].second = (each.counts[i].second - before.counts[i].second) / iterations;
+  return each;
+}
+
 }  // namespace rondel::bench

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace rondel::bench {
@@ -19,8 +21,19 @@ struct Times {
 /// middle two.
 Times summarize(std::vector<double> samples_us, int warmup);
 
+/// What one iteration took on one rank, on the average.
+struct Effort {
+  double sent_bytes = 0;
+  std::vector<std::pair<std::string, double>>
+      counts;  // of the transport, by its names; none: it counts nothing
+};
+
+/// `before` and `after` `iterations` iterations, since some beginning.
+Effort effort_of_each(const Effort& before, const Effort& after, int iterations);
+
 struct Measurement {
   Times times;
+  Effort effort;                                    // of this rank
   double algorithm_gb_per_s = 0, bus_gb_per_s = 0;  // 10^9 bytes
   std::optional<std::int64_t> wrong;                // elements on all ranks; nothing when not verified
 };

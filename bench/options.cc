@@ -136,6 +136,8 @@ void declare(CLI::App& app, Words& words, Options& options) {
   app.add_option("--memory", words.memory, "buffers from rondel_alloc (arena) or malloc (plain)")
       ->capture_default_str()
       ->check(CLI::IsMember({"arena", "plain"}));
+  app.add_flag("--counters", options.counters,
+               "after each line, show what the transport counted on rank 0, such as requests and doorbells");
   app.set_version_flag("--version", std::string("rondel-bench ") + rondel_version_string());
   app.add_flag("--corrupt", options.corrupt)->group("");
 }

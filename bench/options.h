@@ -25,6 +25,7 @@ struct Options {
   Rank root = 0;
   std::string json_file;      // empty: none
   bool plain_memory = false;  // malloc's instead of rondel_alloc's
+  bool counters = false;      // shows what each size took of the transport
   bool corrupt = false;       // spoils one element before it is verified; for tests
 };
 

@@ -83,9 +83,9 @@ Result<Measurement> Runner::measure(Placement placement, std::size_t size_bytes)
   prepare(placement, data);
   const Result<int> iterations = warm_up(placement, size_bytes);
   RONDEL_TRY(iterations);
-  Result<std::vector<double>> samples = time(placement, *iterations);
-  RONDEL_TRY(samples);
   Measurement measurement;
+  Result<std::vector<double>> samples = time(placement, *iterations, measurement.effort);
+  RONDEL_TRY(samples);
   measurement.times = summarize(std::move(samples).value(), warmup_for(options_.sweep, size_bytes));
   measurement.algorithm_gb_per_s = static_cast<double>(size_bytes) / measurement.times.median_us / 1e3;
   measurement.bus_gb_per_s = measurement.algorithm_gb_per_s * options_.collective->bus_factor(shape_.ranks);
@@ -145,13 +145,18 @@ Result<int> Runner::warm_up(Placement placement, std::size_t size_bytes) {
   return limit_iterations(options_.sweep, iterations_for(options_.sweep, size_bytes), seconds_each);
 }
 
-Result<std::vector<double>> Runner::time(Placement placement, int iterations) {
+Result<std::vector<double>> Runner::time(Placement placement, int iterations, Effort& effort) {
   std::vector<double> samples_us(static_cast<std::size_t>(iterations));
+  const Result<Effort> before = comm_.effort();
+  RONDEL_TRY(before);
   for (double& sample : samples_us) {
     const auto start = Clock::now();
     RONDEL_TRY(call(placement));
     sample = seconds_since(start) * 1e6;
   }
+  const Result<Effort> after = comm_.effort();
+  RONDEL_TRY(after);
+  effort = effort_of_each(*before, *after, iterations);
   RONDEL_TRY(comm_.largest(samples_us.data(), samples_us.size()));
   return samples_us;
 }

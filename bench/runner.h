@@ -35,7 +35,8 @@ class Runner {
   void spoil_last_element(std::byte* output) const;
   std::int64_t count_wrong(const Pattern& pattern, Placement placement) const;
   Result<int> warm_up(Placement placement, std::size_t size_bytes);
-  Result<std::vector<double>> time(Placement placement, int iterations);
+  /// Also finds what an iteration took.
+  Result<std::vector<double>> time(Placement placement, int iterations, Effort& effort);
   Status call(Placement placement);
 
   std::byte* input(Placement placement) const;

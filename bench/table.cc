@@ -17,6 +17,17 @@ std::string cells(const Measurement& m) {
 
 std::string no_cells() { return fmt::format(" {:>8} {:>7} {:>7} {:>6}", "N/A", "N/A", "N/A", "N/A"); }
 
+std::string effort_line(std::string_view placement, const Effort& effort) {
+  constexpr double kMiB = 1 << 20;
+  const bool large = effort.sent_bytes >= kMiB;
+  std::string line = fmt::format("# {}, rank 0, each time: {:.0f} B sent", placement, effort.sent_bytes);
+  if (effort.counts.empty()) return line + "; the transport counts nothing else\n";
+  line += large ? "; per MiB of that:" : ";";
+  for (const auto& [name, count] : effort.counts)
+    line += fmt::format(" {} {:.2f}", name, large ? count / (effort.sent_bytes / kMiB) : count);
+  return line + "\n";
+}
+
 /// Mean over all measurements with data, in and out of place alike.
 double mean_bus_bandwidth(std::span<const Row> rows) {
   double sum = 0;
@@ -48,9 +59,13 @@ std::string table_row(const Options& options, const Row& row) {
   const Collective& collective = *options.collective;
   const std::string_view type = collective.has_data ? name_of(options.type) : "none";
   const std::string_view op = collective.reduces ? name_of(options.op) : "none";
-  return fmt::format("{:12} {:13} {:>9} {:>8} {:5}{}{}\n", row.size_bytes, row.count, type, op,
-                     collective.has_root ? options.root : -1, cells(row.out_of_place),
-                     row.in_place ? cells(*row.in_place) : no_cells());
+  std::string text = fmt::format("{:12} {:13} {:>9} {:>8} {:5}{}{}\n", row.size_bytes, row.count, type, op,
+                                 collective.has_root ? options.root : -1, cells(row.out_of_place),
+                                 row.in_place ? cells(*row.in_place) : no_cells());
+  if (!options.counters) return text;
+  text += effort_line("out of place", row.out_of_place.effort);
+  if (row.in_place) text += effort_line("in place", row.in_place->effort);
+  return text;
 }
 
 std::string table_foot(const Options& options, std::span<const Row> rows) {

@@ -38,12 +38,11 @@ std::optional<Number> parse_number(std::string_view text) {
   return number;
 }
 
-template <auto Member, std::int32_t kLeast>
+template <auto Member, std::int32_t kLeast, std::int32_t kMost = std::numeric_limits<std::int32_t>::max()>
 Status set_count(Config& config, const Found& found) {
   const auto number = parse_number<std::int32_t>(found.value);
-  if (!number || *number < kLeast)
-    return wrong_value(
-        found, fmt::format("a whole number from {} to {}", kLeast, std::numeric_limits<std::int32_t>::max()));
+  if (!number || *number < kLeast || *number > kMost)
+    return wrong_value(found, fmt::format("a whole number from {} to {}", kLeast, kMost));
   config.*Member = *number;
   return {};
 }
@@ -185,8 +184,7 @@ constexpr std::array kRows{
         set_text<&Config::secret_file>},
     Row{{"RONDEL_TRANSPORT", "", "name", "unset",
          "Transport to use: shm, tcp, verbs, or shm+tcp, shm+verbs (shm inside each host); unset: the best "
-         "that all ranks "
-         "share."},
+         "that all ranks share."},
         set_text<&Config::transport>},
     Row{{"RONDEL_ALGORITHM", "", "name", "unset",
          "ring, circulant, one_shot, recursive_doubling or hierarchical; unset: chosen from size and "
@@ -214,13 +212,23 @@ constexpr std::array kRows{
         set_flag<&Config::shm_pull>},
     Row{{"RONDEL_VERBS_DEVICE", "", "name", "unset",
          "RDMA device to use, with or without a port, such as mlx5_0 or mlx5_0:1; unset: the fastest port "
-         "that "
-         "works."},
+         "that works."},
         set_text<&Config::verbs_device>},
     Row{{"RONDEL_VERBS_GID_INDEX", "", "number", "unset",
-         "Which of the RDMA port's addresses to use (show_gids lists them); unset: RoCE v2 over IPv4 before "
-         "others."},
+         "Which of the RDMA port's addresses (GIDs) to use; unset: RoCE v2 over IPv4 before others."},
         set_count<&Config::verbs_gid_index, 0>},
+    Row{{"RONDEL_VERBS_PKEY_INDEX", "", "number", "0",
+         "Which entry of the RDMA port's partition table to use; both ends' entries hold the same "
+         "partition."},
+        set_count<&Config::verbs_pkey_index, 0, 65'535>},
+    Row{{"RONDEL_VERBS_SERVICE_LEVEL", "", "number", "0",
+         "Service level of RDMA packets, 0 to 15: the lane of an InfiniBand network, the priority (PCP) on a "
+         "VLAN of RoCE."},
+        set_count<&Config::verbs_service_level, 0, 15>},
+    Row{{"RONDEL_VERBS_TRAFFIC_CLASS", "", "number", "0",
+         "Traffic class of RDMA packets, 0 to 255. On RoCE v2 it is the IP header's: DSCP times 4, as the "
+         "switches' PFC and ECN settings expect it."},
+        set_count<&Config::verbs_traffic_class, 0, 255>},
     Row{{"RONDEL_SPIN_US", "", "microseconds", "1000",
          "How long a wait polls before it sleeps, unless ranks outnumber cores."},
         set_spin},

@@ -39,6 +39,9 @@ struct Config {
   bool shm_pull = true;                 // RONDEL_SHM_PULL: read peers' memory where it is
   std::string verbs_device;             // RONDEL_VERBS_DEVICE: empty = the fastest port that works
   std::optional<std::int32_t> verbs_gid_index;  // RONDEL_VERBS_GID_INDEX
+  std::int32_t verbs_pkey_index = 0;            // RONDEL_VERBS_PKEY_INDEX
+  std::int32_t verbs_service_level = 0;         // RONDEL_VERBS_SERVICE_LEVEL
+  std::int32_t verbs_traffic_class = 0;         // RONDEL_VERBS_TRAFFIC_CLASS
   std::chrono::microseconds spin{1000};         // RONDEL_SPIN_US: polling before blocking
   bool encrypt = false;                         // RONDEL_ENCRYPT
 

@@ -243,6 +243,16 @@ std::uint64_t Communicator::bytes_received() const {
   return attachment.data->bytes_received() + attachment.pairs->bytes_received() - body_->received_before;
 }
 
+// Both endpoints are of one transport, so the names are the same.
+std::vector<Counter> Communicator::counters() const {
+  const Attachment& attachment = body_->attachment;
+  if (attachment.data == nullptr) return {};
+  std::vector<Counter> sums = attachment.data->counters();
+  const std::vector<Counter> more = attachment.pairs->counters();
+  for (std::size_t i = 0; i < std::min(sums.size(), more.size()); ++i) sums[i].value += more[i].value;
+  return sums;
+}
+
 Result<std::unique_ptr<Communicator>> Communicator::duplicate() { return split(0, 0); }
 
 }  // namespace rondel

@@ -99,6 +99,8 @@ class Communicator {
 
   std::uint64_t bytes_sent() const;
   std::uint64_t bytes_received() const;
+  /// What the transport counts of its own work, calibration included. See Endpoint::counters.
+  std::vector<Counter> counters() const;
 
  private:
   struct Body;

@@ -42,6 +42,12 @@ struct LabelMismatch {
   std::uint64_t their_bytes = 0;
 };
 
+/// Something that a backend counts of its own work, since the endpoint was opened.
+struct Counter {
+  const char* name;  ///< a literal
+  std::uint64_t value = 0;
+};
+
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
@@ -81,6 +87,8 @@ class Endpoint {
   /// Payload bytes received since the endpoint was opened, for error texts and statistics.
   virtual std::uint64_t bytes_received() const = 0;
   virtual std::uint64_t bytes_sent() const = 0;
+  /// What moving them took, in the backend's own terms: the same names in the same order at each call.
+  virtual std::vector<Counter> counters() const { return {}; }
   /// Loads and stores between its ranks' memories; null where the fabric has none. Owned by the endpoint.
   virtual LoadStore* load_store() { return nullptr; }
 };

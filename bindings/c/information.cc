@@ -2,6 +2,7 @@
 // What can be asked: versions, what this build can do, ranks and hosts, byte counts, errors.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -97,6 +98,18 @@ rondel_status_t rondel_byte_counts(rondel_comm_t comm, uint64_t* sent, uint64_t*
     if (sent != nullptr) *sent = on.communicator->bytes_sent();
     if (received != nullptr) *received = on.communicator->bytes_received();
     return Status();
+  });
+}
+
+rondel_status_t rondel_counters(rondel_comm_t comm, rondel_counter_t* counters, size_t room, size_t* count) {
+  return rondel::c::answer_on(comm, [counters, room, count](rondel_comm& on) -> Status {
+    if (count == nullptr || (counters == nullptr && room > 0))
+      return Status(rondel::Code::invalid_argument, "there is no place for the counters",
+                    "pass a count, and an array where room is not 0");
+    const auto all = on.communicator->counters();
+    *count = all.size();
+    for (std::size_t i = 0; i < std::min(room, all.size()); ++i) counters[i] = {all[i].name, all[i].value};
+    return {};
   });
 }
 

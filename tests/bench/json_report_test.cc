@@ -76,7 +76,7 @@ TEST_CASE("the record holds arguments, environment and every number") {
   Row row;
   row.size_bytes = 64;
   row.count = 16;
-  row.out_of_place = {{1.5, 2.5, 1.75, 1, 3, 100, 10}, 0.25, 0.125, 7};
+  row.out_of_place = {{1.5, 2.5, 1.75, 1, 3, 100, 10}, {64, {{"doorbells", 1.5}}}, 0.25, 0.125, 7};
   JobFacts job;
   job.ranks = 2;
   job.hosts = {"a", "a"};
@@ -95,6 +95,8 @@ TEST_CASE("the record holds arguments, environment and every number") {
   CHECK(result["size_bytes"] == 64);
   CHECK(result["out_of_place"]["p95_us"] == 2.5);
   CHECK(result["out_of_place"]["busbw_gb_per_s"] == 0.125);
+  CHECK(result["out_of_place"]["sent_bytes_by_rank_0"] == 64);
+  CHECK(result["out_of_place"]["counts_of_rank_0"]["doorbells"] == 1.5);
   CHECK(result["out_of_place"]["wrong"] == 7);
   CHECK(result["in_place"].is_null());
 }

@@ -25,5 +25,13 @@ TEST_CASE("the 95th percentile leaves the slowest twentieth out") {
   CHECK(summarize(samples, 0).p95_us == 95);
 }
 
+TEST_CASE("the effort of one iteration is the difference, divided") {
+  const Effort before{.sent_bytes = 100, .counts = {{"a", 4}, {"b", 0}}};
+  const Effort after{.sent_bytes = 300, .counts = {{"a", 8}, {"b", 1}}};
+  const Effort each = effort_of_each(before, after, 4);
+  CHECK(each.sent_bytes == 50);
+  CHECK(each.counts == std::vector<std::pair<std::string, double>>{{"a", 1}, {"b", 0.25}});
+}
+
 }  // namespace
 }  // namespace rondel::bench

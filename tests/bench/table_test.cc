@@ -40,6 +40,19 @@ TEST_CASE("a row has nccl-tests' columns") {
                                  "12346", "8.49", "4.25", "3"});
 }
 
+TEST_CASE("what the transport counted is shown for each MiB, or each time where less was sent") {
+  Options options = options_for("allreduce");
+  Row row = row_with(0);
+  row.out_of_place.effort = {.sent_bytes = 2 << 20, .counts = {{"doorbells", 5}}};
+  row.in_place->effort = {.sent_bytes = 4, .counts = {{"doorbells", 3}}};
+  CHECK(table_row(options, row).find('#') == std::string::npos);
+  options.counters = true;
+  const std::string text = table_row(options, row);
+  CHECK(text.find("# out of place, rank 0, each time: 2097152 B sent; per MiB of that: doorbells 2.50\n") !=
+        std::string::npos);
+  CHECK(text.find("# in place, rank 0, each time: 4 B sent; doorbells 3.00\n") != std::string::npos);
+}
+
 TEST_CASE("what a collective has not is none, -1 or N/A") {
   Row row;
   row.out_of_place.times.median_us = 1.234;

@@ -44,6 +44,11 @@ TEST_CASE("one rank without a launcher: facts") {
   std::uint64_t received = 1;
   CHECK(rondel_byte_counts(alone.comm, &sent, &received) == RONDEL_OK);
   CHECK((sent == 0 && received == 0));
+  std::size_t counters = 1;
+  CHECK(rondel_counters(alone.comm, nullptr, 0, &counters) == RONDEL_OK);
+  CHECK(counters == 0);
+  CHECK(rondel_counters(alone.comm, nullptr, 1, &counters) == RONDEL_INVALID_ARGUMENT);
+  CHECK(rondel_counters(alone.comm, nullptr, 0, nullptr) == RONDEL_INVALID_ARGUMENT);
 }
 
 TEST_CASE("one rank without a launcher: every collective copies") {

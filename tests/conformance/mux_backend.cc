@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared memory inside a place, TCP between places; each place holds two ranks, side by side or every other
-// one.
+// Shared memory inside a place, another transport between places; each place holds two ranks, side by side or
+// every other one.
 #include <chrono>
 #include <utility>
 
 #include "lib/config.h"
 #include "tests/conformance/backend.h"
+#include "tests/conformance/mux_outer.h"
 #include "transports/mux/transport.h"
 #include "transports/shm/transport.h"
-#include "transports/tcp/transport.h"
 
 namespace rondel::conformance {
 
@@ -25,8 +25,8 @@ class PlacedMux final : public Transport {
  public:
   explicit PlacedMux(const Secret& secret)
       : shm_(shm::make_transport(config_of_tests(), secret)),
-        tcp_(tcp::make_transport(config_of_tests(), secret)),
-        mux_(mux::make_transport(*shm_, *tcp_, config_of_tests().spin)) {}
+        outer_(make_outer(config_of_tests(), secret)),
+        mux_(mux::make_transport(*shm_, *outer_, config_of_tests().spin)) {}
 
   std::string_view name() const override { return mux_->name(); }
   Probe probe() const override { return mux_->probe(); }
@@ -44,14 +44,14 @@ class PlacedMux final : public Transport {
   }
 
   const std::unique_ptr<Transport> shm_;
-  const std::unique_ptr<Transport> tcp_;
+  const std::unique_ptr<Transport> outer_;
   const std::unique_ptr<Transport> mux_;
 };
 
 class MuxBackend final : public Backend {
  public:
   std::unique_ptr<Transport> transport_for(Rank) override { return std::make_unique<PlacedMux>(secret_); }
-  bool connects_processes() const override { return true; }
+  bool connects_processes() const override { return outer_connects_processes(); }
 
  private:
   const Secret secret_ = fresh_secret();

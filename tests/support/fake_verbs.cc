@@ -76,11 +76,15 @@ ibv_context* open_device(ibv_device* device) {
   if (fails(FakeCall::open_device)) return nullptr;
   auto* const context = made(new Context{});
   context->device = device;
+  context->async_fd = ::eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+  fabric().contexts.push_back(context);
   return context;
 }
 
 int close_device(ibv_context* context) {
   const std::scoped_lock lock(fabric().mutex);
+  std::erase(fabric().contexts, context);
+  ::close(context->async_fd);
   return destroyed<Context>(context);
 }
 
@@ -119,6 +123,19 @@ int query_gid(ibv_context* context, std::uint32_t, std::uint32_t index, ibv_gid_
   std::memcpy(entry->gid.raw, address, sizeof address);
   return 0;
 }
+
+int get_async_event(ibv_context* base, ibv_async_event* event) {
+  eventfd_t one = 0;
+  if (::eventfd_read(base->async_fd, &one) != 0) return -1;
+  const std::scoped_lock lock(fabric().mutex);
+  auto* const context = static_cast<Context*>(base);
+  if (context->events.empty()) return -1;
+  *event = context->events.front();
+  context->events.pop_front();
+  return 0;
+}
+
+void ack_async_event(ibv_async_event*) {}
 
 ibv_pd* alloc_pd(ibv_context* context) {
   const std::scoped_lock lock(fabric().mutex);
@@ -214,6 +231,7 @@ int req_notify_cq(ibv_cq* queue, int) {
 int poll_cq(ibv_cq* base, int most, ibv_wc* completions) {
   const std::scoped_lock lock(fabric().mutex);
   auto* const queue = static_cast<Queue*>(base);
+  if (fabric().queues_broken) return -1;
   int taken = 0;
   for (; taken < most && !queue->entries.empty(); ++taken) {
     const Entry& entry = queue->entries.front();
@@ -262,11 +280,15 @@ int modify_qp(ibv_qp* base, ibv_qp_attr* attributes, int mask) {
                                                              : attributes->qp_state == pair->state + 1;
   if (!in_order) return EINVAL;
   pair->state = attributes->qp_state;
-  if (pair->state == IBV_QPS_RTR) {
+  if (pair->state == IBV_QPS_INIT) {
+    fabric().path.pkey_index = attributes->pkey_index;
+  } else if (pair->state == IBV_QPS_RTR) {
     pair->peer = attributes->dest_qp_num;
     pair->mtu = attributes->path_mtu;
     fabric().path.mtu = attributes->path_mtu;
     fabric().path.global = attributes->ah_attr.is_global != 0;
+    fabric().path.service_level = attributes->ah_attr.sl;
+    fabric().path.traffic_class = attributes->ah_attr.grh.traffic_class;
     if (attributes->path_mtu > pair->device().facts.mtu) return EINVAL;
   } else if (pair->state == IBV_QPS_RTS) {
     fabric().path.retries = attributes->retry_cnt;
@@ -298,6 +320,7 @@ FakeVerbs::~FakeVerbs() {
   fabric().failing.clear();
   fabric().next_status.reset();
   fabric().withholds = false;
+  fabric().queues_broken = false;
   fabric().in_use = false;
 }
 
@@ -310,6 +333,8 @@ verbs::VerbsLibrary FakeVerbs::table() {
           .query_device = &test::query_device,
           .query_port = &test::query_port,
           .query_gid = &test::query_gid,
+          .get_async_event = &test::get_async_event,
+          .ack_async_event = &test::ack_async_event,
           .alloc_pd = &test::alloc_pd,
           .dealloc_pd = &test::dealloc_pd,
           .reg_mr = &test::reg_mr,
@@ -347,6 +372,23 @@ void FakeVerbs::cut_off(const std::string& device, bool cut) {
   const std::scoped_lock lock(fabric().mutex);
   for (const auto& one : fabric().devices)
     if (one->facts.name == device) one->cut = cut;
+}
+
+void FakeVerbs::report(const std::string& device, ibv_event_type type) {
+  const std::scoped_lock lock(fabric().mutex);
+  for (Context* const context : fabric().contexts) {
+    if (static_cast<Device*>(context->device)->facts.name != device) continue;
+    ibv_async_event event{};
+    event.event_type = type;
+    event.element.port_num = 1;
+    context->events.push_back(event);
+    ::eventfd_write(context->async_fd, 1);
+  }
+}
+
+void FakeVerbs::break_queues(bool broken) {
+  const std::scoped_lock lock(fabric().mutex);
+  fabric().queues_broken = broken;
 }
 
 void FakeVerbs::withhold_acknowledgements(bool withhold) {

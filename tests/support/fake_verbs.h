@@ -40,6 +40,8 @@ struct FakeCounts {
   std::uint64_t signalled = 0;
   std::uint64_t inlined = 0;
   std::uint64_t written_bytes = 0;
+  std::uint64_t receive_doorbells = 0;  ///< calls of post_recv
+  std::uint64_t receives = 0;
 };
 
 /// The attributes of the last queue pair that became ready.
@@ -49,6 +51,9 @@ struct FakePath {
   std::uint8_t retries = 0;
   std::uint8_t receiver_not_ready_retries = 0;
   std::uint8_t timeout = 0;
+  std::uint16_t pkey_index = 0;
+  std::uint8_t service_level = 0;
+  std::uint8_t traffic_class = 0;
 };
 
 class FakeVerbs {
@@ -66,6 +71,11 @@ class FakeVerbs {
   void fail_call(FakeCall call, int error_number);
   /// What is sent to or from this device is lost: its peers' retries are exceeded.
   void cut_off(const std::string& device, bool cut);
+
+  /// Every opened context of this device reports an event about its port, or about itself.
+  void report(const std::string& device, ibv_event_type type);
+  /// Polling any completion queue fails from now on, while true.
+  void break_queues(bool broken);
 
   /// From now on, while true, who sends hears nothing of what went well.
   void withhold_acknowledgements(bool withhold);

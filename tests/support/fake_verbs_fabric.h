@@ -19,7 +19,9 @@ struct Device : ibv_device {
   FakeDevice facts;
   bool cut = false;
 };
-struct Context : ibv_context {};
+struct Context : ibv_context {
+  std::deque<ibv_async_event> events;
+};
 struct Region : ibv_mr {
   int access = 0;
 };
@@ -56,7 +58,9 @@ struct Fabric {
   std::mutex mutex;
   bool in_use = false;
   bool withholds = false;
+  bool queues_broken = false;
   std::vector<std::unique_ptr<Device>> devices;
+  std::vector<Context*> contexts;
   std::map<std::uint32_t, Region*> regions;  // by key
   std::map<std::uint32_t, Pair*> pairs;      // by number
   std::map<FakeCall, int> failing;

@@ -38,8 +38,10 @@ void break_pair(Pair& pair) {
 int post_recv(ibv_qp* base, ibv_recv_wr* list, ibv_recv_wr** bad) {
   const std::scoped_lock lock(fabric().mutex);
   auto* const pair = static_cast<Pair*>(base);
+  ++fabric().counts.receive_doorbells;
   for (; list != nullptr; list = list->next) {
     *bad = list;
+    ++fabric().counts.receives;
     if (pair->receives.size() >= pair->limits.max_recv_wr) return ENOMEM;
     if (pair->state == IBV_QPS_RESET || list->num_sge > 1) return EINVAL;
     if (pair->state == IBV_QPS_ERR)

@@ -255,4 +255,12 @@ std::uint64_t MuxEndpoint::bytes_sent() const {
   return bytes;
 }
 
+std::vector<Counter> MuxEndpoint::counters() const {
+  std::vector<Counter> counters;
+  each_side([&counters](const Endpoint& side) {
+    for (const Counter& counter : side.counters()) counters.push_back(counter);
+  });
+  return counters;
+}
+
 }  // namespace rondel::mux

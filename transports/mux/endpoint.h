@@ -42,6 +42,7 @@ class MuxEndpoint final : public Endpoint {
   int wait_descriptor() override;
   std::uint64_t bytes_received() const override;
   std::uint64_t bytes_sent() const override;
+  std::vector<Counter> counters() const override;
 
  private:
   struct Side {

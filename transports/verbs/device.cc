@@ -58,7 +58,11 @@ Status device_failure(std::string_view what, int error_number, std::size_t locke
 }
 
 Device::Device(const VerbsLibrary& verbs, const DeviceChoice& choice, Owned<ibv_context> context)
-    : verbs_(verbs), choice_(choice), context_(std::move(context)), domain_(nullptr, verbs.dealloc_pd) {}
+    : verbs_(verbs),
+      choice_(choice),
+      context_(std::move(context)),
+      events_(verbs_, context_.get(), choice.device, choice.port),
+      domain_(nullptr, verbs.dealloc_pd) {}
 
 Result<std::shared_ptr<Device>> Device::open(const VerbsLibrary& verbs, const DeviceChoice& choice) {
   prepare_for_forks(verbs);
@@ -71,6 +75,7 @@ Result<std::shared_ptr<Device>> Device::open(const VerbsLibrary& verbs, const De
   if (const int error = verbs.query_port(context.get(), choice.port, &port); error != 0)
     return device_failure(fmt::format("asking {} for port {}", choice.device, choice.port), error);
   std::shared_ptr<Device> device(new Device(verbs, choice, std::move(context)));
+  RONDEL_TRY(device->events_.prepare());
   device->domain_.reset(verbs.alloc_pd(device->context()));
   if (device->domain_ == nullptr) return device_failure("making a protection domain", errno);
   DeviceLimits& limits = device->limits_;

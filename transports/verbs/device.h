@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device: an open RDMA device with its protection domain, and memory that it may reach. Shared by everything
-// that was made on it, and closed with the last of that. Driver thread; registrations may end on any.
+// that was made on it, and closed with the last of that. Any thread, as libibverbs allows.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include "lib/memory.h"
 #include "lib/status.h"
 #include "transports/verbs/device_choice.h"
+#include "transports/verbs/device_events.h"
 #include "transports/verbs/library.h"
 #include "transports/work.h"
 
@@ -35,6 +36,7 @@ class Device {
   const DeviceLimits& limits() const { return limits_; }
   ibv_context* context() const { return context_.get(); }
   ibv_pd* domain() const { return domain_.get(); }
+  DeviceEvents& events() { return events_; }
 
  private:
   Device(const VerbsLibrary& verbs, const DeviceChoice& choice, Owned<ibv_context> context);
@@ -43,6 +45,7 @@ class Device {
   const DeviceChoice choice_;
   DeviceLimits limits_;
   Owned<ibv_context> context_;
+  DeviceEvents events_;
   Owned<ibv_pd> domain_;
 };
 
@@ -64,12 +67,13 @@ class DeviceMemory {
 /// What the endpoint's register_memory gives.
 class VerbsRegistration final : public Registration {
  public:
-  VerbsRegistration(MemorySpan memory, DeviceMemory on_device)
+  /// `on_device` covers `memory`, and may be shared with others.
+  VerbsRegistration(MemorySpan memory, std::shared_ptr<const DeviceMemory> on_device)
       : Registration(memory), on_device_(std::move(on_device)) {}
-  const DeviceMemory& on_device() const { return on_device_; }
+  const DeviceMemory& on_device() const { return *on_device_; }
 
  private:
-  const DeviceMemory on_device_;
+  const std::shared_ptr<const DeviceMemory> on_device_;
 };
 
 /// What a slice's memory is to the device; it was registered by an endpoint of this transport.

@@ -110,10 +110,12 @@ Result<DeviceChoice> choose_gid(const DeviceFacts& device, const PortFacts& port
                       .gid_index = chosen->index,
                       .gid = chosen->gid,
                       .lid = port.lid,
-                      .global = port.link_layer == LinkLayer::ethernet || wish.gid_index.has_value(),
+                      .global = port.link_layer == LinkLayer::ethernet || wish.gid_index.has_value() ||
+                                wish.marks.traffic_class != 0,
                       .mtu_bytes = port.mtu_bytes,
                       .bytes_per_second = port.bytes_per_second,
-                      .link_layer = port.link_layer};
+                      .link_layer = port.link_layer,
+                      .marks = wish.marks};
 }
 
 struct Candidate {

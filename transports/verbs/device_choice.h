@@ -42,10 +42,18 @@ struct DeviceFacts {
   std::vector<PortFacts> ports;
 };
 
+/// What a network's administrator sorts packets by.
+struct PathMarks {
+  std::uint16_t pkey_index = 0;    ///< RONDEL_VERBS_PKEY_INDEX
+  std::uint8_t service_level = 0;  ///< RONDEL_VERBS_SERVICE_LEVEL
+  std::uint8_t traffic_class = 0;  ///< RONDEL_VERBS_TRAFFIC_CLASS
+};
+
 /// What the user asked for; empty: anything that works.
 struct DeviceWish {
   std::string device;                      ///< RONDEL_VERBS_DEVICE: "mlx5_0", or "mlx5_0:2" with the port
   std::optional<std::uint32_t> gid_index;  ///< RONDEL_VERBS_GID_INDEX
+  PathMarks marks;
 };
 
 struct DeviceChoice {
@@ -58,6 +66,7 @@ struct DeviceChoice {
   std::uint32_t mtu_bytes = 0;
   std::uint64_t bytes_per_second = 0;
   LinkLayer link_layer = LinkLayer::ethernet;
+  PathMarks marks;
 };
 
 bool is_zero(const Gid& gid);

@@ -38,11 +38,13 @@ VerbsEndpoint::VerbsEndpoint(std::shared_ptr<Device> device, std::unique_ptr<Com
       patience_(std::chrono::duration_cast<SpinBudget::Time>(spin), options_.oversubscribed),
       readiness_(std::move(readiness)),
       meeting_(std::move(meeting)),
+      registered_(device_),
       links_(device_, *queues_, options_.size, capacity, pair_patience) {
   capabilities_.max_in_flight = kMaxInFlight;
   capabilities_.max_slices = kMaxSlices;
   capabilities_.preferred_segment_bytes = kPreferredSegmentBytes;
   readiness_.watch(queues_->descriptor(), EPOLLIN, channel_watched_);
+  readiness_.watch(device_->events().descriptor(), EPOLLIN, events_watched_);
 }
 
 Result<std::unique_ptr<Endpoint>> VerbsEndpoint::open(std::shared_ptr<Device> device, MeetingPlace place,
@@ -123,7 +125,7 @@ Status VerbsEndpoint::missing(Rank peer) const {
 Result<std::unique_ptr<Registration>> VerbsEndpoint::register_memory(MemorySpan memory) {
   if (memory.kind != MemoryKind::host)
     return Status(Code::unsupported, "the verbs transport moves host memory only");
-  auto on_device = DeviceMemory::create(device_, memory);
+  auto on_device = registered_.find_or_register(memory);
   RONDEL_TRY(on_device);
   return std::unique_ptr<Registration>(std::make_unique<VerbsRegistration>(memory, *std::move(on_device)));
 }
@@ -196,12 +198,25 @@ void VerbsEndpoint::settle() {
   std::erase_if(active_, [](const Link* link) { return !link->has_works(); });
 }
 
+// The end of the device is the endpoint's, of all its links: no peer is to blame.
+void VerbsEndpoint::look_at_device() {
+  device_->events().take();
+  Status end = device_->events().end();
+  if (end.ok() && queues_->broken())
+    end = Status(Code::io_error,
+                 fmt::format("{}: a completion queue can not be read", device_->choice().device),
+                 "see the kernel's log for the device");
+  if (end.ok() || !failure_.ok()) return;
+  poison(Status(end.code(), failure_about(options_, kNoRank, end.failure().cause, end.failure().hint)));
+}
+
 // What the queues do not tell: peers that go, and works that need one that went. Returns works finished.
 std::size_t VerbsEndpoint::look_at_links() {
   std::size_t finished = 0;
   if (const auto now = Deadline::Clock::now(); now >= next_meeting_) {
     next_meeting_ = now + kMeetEvery;
     meeting_.turn(links_, std::chrono::milliseconds(0));
+    registered_.forget_departed();
   }
   for (const auto& link : links_.all())
     if (link != nullptr && link->is_connected() && !link->settled() && link->peer_has_gone())
@@ -210,6 +225,7 @@ std::size_t VerbsEndpoint::look_at_links() {
     if (link->settled()) finished += link->settle_departure();
     link->judge_flush();
   }
+  look_at_device();
   settle();
   return finished;
 }
@@ -270,6 +286,15 @@ Result<std::size_t> VerbsEndpoint::progress(std::chrono::nanoseconds may_block_f
   }
 }
 
+std::vector<Counter> VerbsEndpoint::counters() const {
+  const LinkCounts counts = links_.counts();
+  return {{"work_requests", counts.work_requests},
+          {"signalled", counts.signalled},
+          {"receives", counts.receives},
+          {"doorbells", counts.doorbells},
+          {"staged_bytes", counts.staged_bytes}};
+}
+
 void VerbsEndpoint::watch_links() {
   for (const auto& link : links_.all())
     if (link != nullptr && link->is_connected() && !link->settled())
@@ -298,12 +323,22 @@ void VerbsEndpoint::poison_by(const Link& link) {
   if (!failure_.ok()) return;
   const LinkFault& fault = link.fault();
   if (fault.code == Code::mismatch) mismatch_ = link.mismatch();
+  device_->events().take();
+  const DeviceChoice& mine = device_->choice();
+  const std::string port_note = device_->events().port_is_down()
+                                    ? fmt::format("; this host's port {}:{} is down", mine.device, mine.port)
+                                    : "";
   const char* const what = fault.code == Code::peer_lost ? "lost the connection to" : "can not go on with";
-  failure_ = Status(
-      fault.code,
-      failure_about(options_, link.peer(),
-                    fmt::format("{} {}: {}", what, name_of(options_, link.peer()), fault.text), fault.hint));
-  abort(fault.code);
+  poison(Status(fault.code, failure_about(options_, link.peer(),
+                                          fmt::format("{} {}: {}{}", what, name_of(options_, link.peer()),
+                                                      fault.text, port_note),
+                                          fault.hint)));
+}
+
+void VerbsEndpoint::poison(Status failure) {
+  const Code code = failure.code();
+  failure_ = std::move(failure);
+  abort(code);
 }
 
 void VerbsEndpoint::abort(Code why) noexcept {

@@ -10,14 +10,15 @@
 #include <string>
 #include <vector>
 
+#include "lib/readiness.h"
 #include "transports/endpoint.h"
 #include "transports/patience.h"
-#include "lib/readiness.h"
 #include "transports/transport.h"
 #include "transports/verbs/completion_queues.h"
 #include "transports/verbs/device.h"
 #include "transports/verbs/link_table.h"
 #include "transports/verbs/meeting.h"
+#include "transports/verbs/registration_cache.h"
 
 namespace rondel::verbs {
 
@@ -40,8 +41,9 @@ class VerbsEndpoint final : public Endpoint {
   const Status& failure() const override { return failure_; }
   std::optional<LabelMismatch> mismatch() const override { return mismatch_; }
   int wait_descriptor() override;
-  std::uint64_t bytes_received() const override { return links_.bytes_received(); }
-  std::uint64_t bytes_sent() const override { return links_.bytes_sent(); }
+  std::uint64_t bytes_received() const override { return links_.counts().received_bytes; }
+  std::uint64_t bytes_sent() const override { return links_.counts().sent_bytes; }
+  std::vector<Counter> counters() const override;
 
  private:
   /// What a turn did.
@@ -67,7 +69,9 @@ class VerbsEndpoint final : public Endpoint {
   bool awaits_departures() const;
   void watch_links();
   std::size_t sleep(std::chrono::nanoseconds at_most);
+  void look_at_device();
   void poison_by(const Link& link);
+  void poison(Status failure);
 
   const std::shared_ptr<Device> device_;
   const std::unique_ptr<CompletionQueues> queues_;
@@ -76,7 +80,9 @@ class VerbsEndpoint final : public Endpoint {
   Patience patience_;
   Readiness readiness_;
   std::uint32_t channel_watched_ = 0;
+  std::uint32_t events_watched_ = 0;
   Meeting meeting_;
+  RegistrationCache registered_;
   LinkTable links_;
   std::vector<Link*> active_;   // with works posted
   std::vector<Link*> touched_;  // by completions of this turn

@@ -44,6 +44,8 @@ void find_devices(Symbols& symbols, VerbsLibrary& table) {
   symbols.find(table.query_device, "ibv_query_device");
   symbols.find(table.query_port, "ibv_query_port");
   symbols.find(table.query_gid, "_ibv_query_gid_ex");
+  symbols.find(table.get_async_event, "ibv_get_async_event");
+  symbols.find(table.ack_async_event, "ibv_ack_async_event");
   symbols.find(table.fork_init, "ibv_fork_init");
   symbols.find_if_there(table.is_fork_initialized, "ibv_is_fork_initialized");
 }

@@ -126,6 +126,16 @@ std::size_t Link::settle_departure() {
   return finished;
 }
 
+LinkCounts Link::counts() const {
+  return {.sent_bytes = sender_.bytes_sent(),
+          .received_bytes = receiver_.bytes_received(),
+          .work_requests = requests_.posted(),
+          .signalled = requests_.signalled(),
+          .receives = buffers_.receives(),
+          .doorbells = requests_.doorbells() + buffers_.doorbells(),
+          .staged_bytes = receiver_.bytes_staged()};
+}
+
 void Link::close(Code why) {
   pair_.destroy();
   if (socket_ && !gone_) say_farewell(socket_.get(), receiver_.pieces_received());

@@ -13,6 +13,7 @@
 #include "transports/endpoint.h"
 #include "transports/verbs/farewell.h"
 #include "transports/verbs/fault.h"
+#include "transports/verbs/link_counts.h"
 #include "transports/verbs/message_buffers.h"
 #include "transports/verbs/queue_pair.h"
 #include "transports/verbs/receiver.h"
@@ -68,8 +69,7 @@ class Link {
   bool faulty() const { return fault_.is_set(); }
   const LinkFault& fault() const { return fault_; }
   const LabelMismatch& mismatch() const { return mismatch_; }
-  std::uint64_t bytes_sent() const { return sender_.bytes_sent(); }
-  std::uint64_t bytes_received() const { return receiver_.bytes_received(); }
+  LinkCounts counts() const;
 
   /// Tells the peer, destroys the queue pair and finishes every posted work with `why`: the device touches
   /// none of their memory any more.

@@ -40,8 +40,7 @@ Result<Link*> LinkTable::begin(Rank peer) {
   if (place != nullptr && place->is_connected()) {
     if (!place->settled() || place->has_works())
       return Status(Code::refused, fmt::format("rank {} is connected already", peer));
-    sent_before_ += place->bytes_sent();
-    received_before_ += place->bytes_received();
+    before_ += place->counts();
   }
   place.reset();
   const auto links =
@@ -62,16 +61,11 @@ void LinkTable::give_up(std::uint32_t mark) {
   if (link != nullptr && !link->is_connected()) by_rank_[mark & kRankMask].reset();
 }
 
-std::uint64_t LinkTable::bytes_sent() const {
-  std::uint64_t bytes = sent_before_;
-  for (const auto& link : by_rank_) bytes += link == nullptr ? 0 : link->bytes_sent();
-  return bytes;
-}
-
-std::uint64_t LinkTable::bytes_received() const {
-  std::uint64_t bytes = received_before_;
-  for (const auto& link : by_rank_) bytes += link == nullptr ? 0 : link->bytes_received();
-  return bytes;
+LinkCounts LinkTable::counts() const {
+  LinkCounts counts = before_;
+  for (const auto& link : by_rank_)
+    if (link != nullptr) counts += link->counts();
+  return counts;
 }
 
 }  // namespace rondel::verbs

@@ -35,8 +35,8 @@ class LinkTable {
   /// Drops it unless it is connected.
   void give_up(std::uint32_t mark);
 
-  std::uint64_t bytes_sent() const;
-  std::uint64_t bytes_received() const;
+  /// Of all links, replaced ones too.
+  LinkCounts counts() const;
 
  private:
   const std::shared_ptr<Device> device_;
@@ -45,8 +45,7 @@ class LinkTable {
   const PairPatience patience_;
   std::vector<std::unique_ptr<Link>> by_rank_;
   std::uint32_t begun_ = 0;
-  std::uint64_t sent_before_ = 0;  // by links that were replaced
-  std::uint64_t received_before_ = 0;
+  LinkCounts before_;  // of links that were replaced
 };
 
 }  // namespace rondel::verbs

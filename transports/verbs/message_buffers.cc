@@ -32,6 +32,8 @@ int MessageBuffers::flush(const VerbsLibrary& verbs, ibv_qp* pair) {
                .sg_list = &slices[i],
                .num_sge = 1};
   }
+  receives_ += free_count_;
+  ++doorbells_;
   free_count_ = 0;
   ibv_recv_wr* bad = nullptr;
   return verbs.post_recv(pair, list.data(), &bad);

@@ -34,6 +34,8 @@ class MessageBuffers {
   Message& credit(std::uint32_t piece) const { return slots()[kReceiveDepth + piece % kMaxPieces]; }
   /// There is one in the life of a link.
   Message& refusal() const { return slots()[kReceiveDepth + kMaxPieces]; }
+  std::uint64_t receives() const { return receives_; }
+  std::uint64_t doorbells() const { return doorbells_; }
   ibv_sge slice_of(const Message& message, std::size_t bytes) const;
 
  private:
@@ -44,6 +46,8 @@ class MessageBuffers {
   std::uint64_t mark_;
   std::array<std::uint32_t, kReceiveDepth> free_{};
   std::uint32_t free_count_ = 0;
+  std::uint64_t receives_ = 0;   // posted
+  std::uint64_t doorbells_ = 0;  // for them
 };
 
 }  // namespace rondel::verbs

@@ -132,10 +132,17 @@ Status QueuePair::initialise() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = device_->choice().port;
+  attributes.pkey_index = device_->choice().marks.pkey_index;
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
   const int error = device_->verbs().modify_qp(
       pair_.get(), &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-  return error == 0 ? Status() : device_failure("initialising a queue pair", error);
+  if (error == 0) return {};
+  const std::uint16_t pkey_index = device_->choice().marks.pkey_index;
+  Status failed = device_failure("initialising a queue pair", error);
+  if (error == ENOMEM || pkey_index == 0) return failed;
+  return Status(failed.code(),
+                fmt::format("{} with RONDEL_VERBS_PKEY_INDEX={}", failed.failure().cause, pkey_index),
+                "choose an entry that the port's partition table has");
 }
 
 Status QueuePair::become_ready_to_receive(const PairOffer& theirs) {
@@ -149,11 +156,13 @@ Status QueuePair::become_ready_to_receive(const PairOffer& theirs) {
   attributes.min_rnr_timer = kReceiverNotReadyTimer;
   attributes.ah_attr.port_num = port.port;
   attributes.ah_attr.dlid = theirs.lid;
+  attributes.ah_attr.sl = port.marks.service_level;
   attributes.ah_attr.is_global = port.global ? 1 : 0;
   if (port.global) {
     std::memcpy(attributes.ah_attr.grh.dgid.raw, theirs.gid.data(), theirs.gid.size());
     attributes.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(port.gid_index);
     attributes.ah_attr.grh.hop_limit = kHopLimit;
+    attributes.ah_attr.grh.traffic_class = port.marks.traffic_class;
   }
   const int error =
       device_->verbs().modify_qp(pair_.get(), &attributes,

@@ -84,6 +84,7 @@ std::size_t Receiver::take_piece(std::uint32_t number) {
   if (piece.stage) {
     sink.take(stages_.at(*piece.stage).first(static_cast<std::size_t>(piece.bytes)));
     stages_.release();
+    bytes_staged_ += piece.bytes;
   } else {
     sink.arrived_in_place(static_cast<std::size_t>(piece.bytes));
   }

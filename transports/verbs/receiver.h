@@ -39,6 +39,8 @@ class Receiver {
   LabelMismatch take_refusal(const MessageHeader& header, Rank peer);
   void fail_all(Code why);
   std::uint64_t bytes_received() const { return bytes_received_; }
+  /// Of them, what was folded from stages.
+  std::uint64_t bytes_staged() const { return bytes_staged_; }
   std::uint32_t pieces_received() const { return pieces_received_; }
 
  private:
@@ -67,6 +69,7 @@ class Receiver {
   std::uint32_t pieces_announced_ = 0;
   std::uint32_t pieces_received_ = 0;
   std::uint64_t bytes_received_ = 0;
+  std::uint64_t bytes_staged_ = 0;
 };
 
 }  // namespace rondel::verbs

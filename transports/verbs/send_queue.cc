@@ -53,6 +53,9 @@ void SendQueue::flush() {
     unsignalled_ = static_cast<std::uint32_t>(std::min<std::size_t>(unsignalled_, listed_ - 1 - *awaited_));
   }
   for (std::size_t i = 0; i + 1 < listed_; ++i) list_[i].next = &list_[i + 1];
+  for (std::size_t i = 0; i < listed_; ++i)
+    signalled_ += (list_[i].send_flags & IBV_SEND_SIGNALED) != 0 ? 1 : 0;
+  ++doorbells_;
   list_[listed_ - 1].next = nullptr;
   ibv_send_wr* bad = nullptr;
   const int error = error_ == 0 ? verbs_.post_send(pair_, list_.data(), &bad) : 0;

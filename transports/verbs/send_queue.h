@@ -39,6 +39,8 @@ class SendQueue {
              std::optional<std::uint32_t> immediate, bool awaited);
   /// Posts what was collected.
   void flush();
+  std::uint64_t signalled() const { return signalled_; }
+  std::uint64_t doorbells() const { return doorbells_; }
   /// errno of the first post that failed; 0: none.
   int error() const { return error_; }
 
@@ -63,6 +65,8 @@ class SendQueue {
   std::uint32_t unsignalled_ = 0;
   std::uint64_t posted_ = 0;
   std::uint64_t completed_ = 0;
+  std::uint64_t signalled_ = 0;
+  std::uint64_t doorbells_ = 0;
   int error_ = 0;
 };
 

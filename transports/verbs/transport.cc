@@ -2,6 +2,7 @@
 #include "transports/verbs/transport.h"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "lib/interfaces.h"
@@ -15,7 +16,11 @@ namespace rondel::verbs {
 namespace {
 
 DeviceWish wish_of(const Config& config) {
-  DeviceWish wish{.device = config.verbs_device, .gid_index = {}};
+  DeviceWish wish{.device = config.verbs_device,
+                  .gid_index = {},
+                  .marks = {.pkey_index = static_cast<std::uint16_t>(config.verbs_pkey_index),
+                            .service_level = static_cast<std::uint8_t>(config.verbs_service_level),
+                            .traffic_class = static_cast<std::uint8_t>(config.verbs_traffic_class)}};
   if (config.verbs_gid_index) wish.gid_index = static_cast<std::uint32_t>(*config.verbs_gid_index);
   return wish;
 }
@@ -44,6 +49,15 @@ class VerbsTransport final : public Transport {
   Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
     auto place = meeting_place(options.single_host);
     RONDEL_TRY(place);
+    auto device = shared_device();
+    RONDEL_TRY(device);
+    return VerbsEndpoint::open(*std::move(device), *std::move(place), options, secret_, config_.spin);
+  }
+
+ private:
+  /// Communicators of several threads may open endpoints at once.
+  Result<std::shared_ptr<Device>> shared_device() {
+    const std::scoped_lock lock(mutex_);
     if (device_ == nullptr) {
       const auto choice = choose();
       RONDEL_TRY(choice);
@@ -51,10 +65,9 @@ class VerbsTransport final : public Transport {
       RONDEL_TRY(device);
       device_ = *std::move(device);
     }
-    return VerbsEndpoint::open(device_, *std::move(place), options, secret_, config_.spin);
+    return device_;
   }
 
- private:
   Result<DeviceChoice> choose() const {
     if (config_.encrypt)
       return Status(Code::unavailable,
@@ -93,7 +106,8 @@ class VerbsTransport final : public Transport {
   const Result<VerbsLibrary> library_;
   const Config config_;
   const Secret secret_;
-  std::shared_ptr<Device> device_;
+  std::mutex mutex_;
+  std::shared_ptr<Device> device_;  // guarded by mutex_
 };
 
 }  // namespace

@@ -183,5 +183,54 @@ TEST_CASE(
   CHECK(late.code() == Code::peer_lost);
 }
 
+// Rank 0 waits for what never comes; returns its failure after `trouble`.
+template <class Trouble>
+Status failure_of_waiting_zero(PairOfRanks& ranks, Trouble trouble) {
+  Buffer buffer(ranks.zero(), 10);
+  const Slice slice = buffer.all();
+  Completion done;
+  done.arm(1);
+  const Work recv{.verb = Verb::recv, .peer = 1, .local = {&slice, 1}, .done = &done};
+  REQUIRE(ranks.zero().post({&recv, 1}, {}).ok());
+  REQUIRE(ranks.zero().progress(std::chrono::milliseconds(20)).ok());  // it has slept
+  trouble();
+  const Status failure = ranks.failure_of_zero();
+  CHECK(done.done());
+  return failure;
+}
+
+TEST_CASE("the end of a device is told with its name, and no peer is blamed") {
+  for (const ibv_event_type type : {IBV_EVENT_DEVICE_FATAL, IBV_EVENT_CQ_ERR}) {
+    FakeVerbs fabric;
+    PairOfRanks ranks;
+    const Status failure = failure_of_waiting_zero(ranks, [&fabric, type] { fabric.report("fake0", type); });
+    CHECK(failure.code() == Code::io_error);
+    CHECK(failure.text().find("fake0: ") != std::string::npos);
+    CHECK(failure.failure().peer == kNoRank);
+  }
+}
+
+TEST_CASE("a completion queue that can not be read any more is a failure, not silence") {
+  FakeVerbs fabric;
+  PairOfRanks ranks;
+  const Status failure = failure_of_waiting_zero(ranks, [&fabric] { fabric.break_queues(true); });
+  CHECK(failure.code() == Code::io_error);
+  CHECK(failure.text().find("fake0: a completion queue") != std::string::npos);
+}
+
+TEST_CASE("a port that went down is named where a peer is lost, and forgotten when it is back") {
+  for (const bool back : {false, true}) {
+    FakeVerbs fabric;
+    PairOfRanks ranks;
+    fabric.report("fake0", IBV_EVENT_PORT_ERR);
+    CHECK(ranks.send(100) == "");  // by itself it is no failure: ports come back
+    if (back) fabric.report("fake0", IBV_EVENT_PORT_ACTIVE);
+    fabric.cut_off("fake0", true);
+    const std::string failure = ranks.send(100);
+    CHECK(failure.find("retries exceeded") != std::string::npos);
+    CHECK((failure.find("port fake0:1 is down") == std::string::npos) == back);
+  }
+}
+
 }  // namespace
 }  // namespace rondel::verbs::test

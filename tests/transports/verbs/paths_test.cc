@@ -38,6 +38,20 @@ TEST_CASE(
   CHECK(ranks.send(100) == "");
 }
 
+TEST_CASE("what packets are marked with reaches the queue pair; a traffic class needs a global header") {
+  FakeVerbs fabric(
+      {FakeDevice{.link_layer = IBV_LINK_LAYER_INFINIBAND, .lid = 3, .gids = {{IBV_GID_TYPE_IB, 1}}}});
+  Config config;
+  config.verbs_pkey_index = 2;
+  config.verbs_service_level = 5;
+  config.verbs_traffic_class = 104;
+  PairOfRanks ranks({config, config});
+  CHECK(fabric.last_path().pkey_index == 2);
+  CHECK(fabric.last_path().service_level == 5);
+  CHECK(fabric.last_path().traffic_class == 104);
+  CHECK(fabric.last_path().global);
+}
+
 TEST_CASE("F12: no retry count means for ever") {
   FakeVerbs fabric;
   PairOfRanks ranks;

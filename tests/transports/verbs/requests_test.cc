@@ -44,6 +44,26 @@ TEST_CASE("a batch is one list of requests with one doorbell, and one completion
   CHECK(after.signalled - before.signalled == 1);
 }
 
+TEST_CASE("an endpoint counts what it asks of the device as the device does") {
+  const FakeVerbs fabric;
+  PairOfRanks ranks;
+  const auto sum = [&ranks](std::string_view name) {
+    std::uint64_t value = 0;
+    for (const Endpoint* endpoint : {&ranks.zero(), &ranks.one()})
+      for (const Counter& counter : endpoint->counters())
+        if (counter.name == name) value += counter.value;
+    return value;
+  };
+  exchange_batch(ranks, 8, 4096);
+  CHECK(ranks.send(3'000'001) == "");
+  const auto counted = fabric.counts();
+  CHECK(sum("work_requests") == counted.requests);
+  CHECK(sum("signalled") == counted.signalled);
+  CHECK(sum("doorbells") == counted.doorbells + counted.receive_doorbells);
+  CHECK(sum("receives") == counted.receives);
+  CHECK(sum("staged_bytes") == 0);
+}
+
 TEST_CASE("small payload and single credits are inline") {
   const FakeVerbs fabric;
   PairOfRanks ranks;

@@ -108,6 +108,19 @@ RONDEL_API const char* rondel_host(rondel_comm_t comm, int32_t rank);
  * NULL: not asked for. */
 RONDEL_API rondel_status_t rondel_byte_counts(rondel_comm_t comm, uint64_t* sent, uint64_t* received);
 
+/* One thing that the transport counts of its own work. */
+typedef struct rondel_counter {
+  const char* name; /* "doorbells"; a literal of the library */
+  uint64_t value;
+} rondel_counter_t;
+
+/* What the transport did to move this communicator's bytes, since it was made: copies up to `room` counters
+ * to `counters` and stores how many there are in `count`. Which there are depends on the transport, and it
+ * may count nothing; for a transport they are the same, in the same order, at every call. rondel-bench shows
+ * them. */
+RONDEL_API rondel_status_t rondel_counters(rondel_comm_t comm, rondel_counter_t* counters, size_t room,
+                                           size_t* count);
+
 /* New communicators from old: ranks with equal `colour` form one, ordered by (key, old rank); a negative
  * colour gets NULL. Collective, blocking. The new one has its own order, requests and failures, and is freed
  * on its own. */

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/conformance/mux_outer.h"
+#include "transports/tcp/transport.h"
+
+namespace rondel::conformance {
+
+std::unique_ptr<Transport> make_outer(const Config& config, const Secret& secret) {
+  return tcp::make_transport(config, secret);
+}
+
+bool outer_connects_processes() { return true; }
+
+}  // namespace rondel::conformance

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// LinkCounts: what a link has moved, and what it asked of the device for that. Values.
+#pragma once
+
+#include <cstdint>
+
+namespace rondel::verbs {
+
+struct LinkCounts {
+  std::uint64_t sent_bytes = 0;      // payload
+  std::uint64_t received_bytes = 0;  // payload
+  std::uint64_t work_requests = 0;   // writes, credits and refusals
+  std::uint64_t signalled = 0;       // of them, those that ask for a completion
+  std::uint64_t receives = 0;        // posted
+  std::uint64_t doorbells = 0;       // calls that post, of either kind
+  std::uint64_t staged_bytes = 0;  // payload that was folded from a stage: one pass over it by the processor
+
+  LinkCounts& operator+=(const LinkCounts& more) {
+    sent_bytes += more.sent_bytes;
+    received_bytes += more.received_bytes;
+    work_requests += more.work_requests;
+    signalled += more.signalled;
+    receives += more.receives;
+    doorbells += more.doorbells;
+    staged_bytes += more.staged_bytes;
+    return *this;
+  }
+};
+
+}  // namespace rondel::verbs
