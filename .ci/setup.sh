@@ -4,11 +4,11 @@
 # the tree. Asks nothing, installs only what is missing.
 
 build_packages=(meson ninja-build g++ pkg-config libboost1.81-dev libspdlog-dev libfmt-dev libssl-dev
-  libcli11-dev nlohmann-json3-dev catch2)
+  libcli11-dev nlohmann-json3-dev catch2 libibverbs-dev)
 lint_packages=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)
 
 # The release build in build/: everything that Debian's packages allow, or an error that says what is missing.
-release_options=(-Dtcp=enabled -Dlauncher=enabled -Dbench=enabled -Dexamples=enabled -Dtests=enabled)
+release_options=(-Dtcp=enabled -Dverbs=enabled -Dlauncher=enabled -Dbench=enabled -Dexamples=enabled -Dtests=enabled)
 
 stop() {  # stop "what happened" "what to do"
   printf '\n%s: %s\n' "${0##*/}" "$1" >&2
