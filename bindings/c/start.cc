@@ -4,11 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "bindings/c/errors.h"
+#include "bindings/c/foreign_job.h"
+#include "bindings/c/pmi.h"
 #include "bindings/c/process_state.h"
 #include "bindings/c/torchrun.h"
 #include "lib/host_identity.h"
@@ -175,18 +179,96 @@ Result<Started> start_under_torchrun(const Settings& settings) {
   const bool one_host = all_local(config, *config.size) || master->is_loopback();
   const bool has_secret = config.secret_fd || !config.secret_file.empty();
   if (!one_host || has_secret) return start_at_master(config, *master, one_host);
-  const auto directory = private_directory();
+  const auto directory = private_directory(Sharing::on_this_host);
   RONDEL_TRY(directory);
   Settings named = settings;
   named.config.job = fmt::format("{}/{}/{}", config.job, host_name(), master->port);
   return start_in_directory(named, *directory, *config.rank, *config.size, true);
 }
 
+std::string hexadecimal(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const std::byte byte : bytes) text += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
+  return text;
+}
+
+Result<Bytes> from_hexadecimal(std::string_view text) {
+  Bytes bytes;
+  for (; text.size() >= 2; text.remove_prefix(2)) {
+    unsigned value = 0;
+    if (std::from_chars(text.data(), text.data() + 2, value, 16).ptr != text.data() + 2) break;
+    bytes.push_back(static_cast<std::byte>(value));
+  }
+  if (text.empty()) return bytes;
+  return Status(Code::refused,
+                "the launcher gives another value for the meeting point than rank 0 left (PMI)");
+}
+
+/// Rank 0 leaves the meeting point in the launcher's key-value space; the barrier after that lets others see
+/// it.
+Result<Started> start_over_pmi(const Settings& settings, int descriptor) {
+  const Config& config = settings.config;
+  const Deadline deadline = Deadline::in(config.start_timeout);
+  const auto begun = Pmi::begin(descriptor, deadline);
+  RONDEL_TRY(begun);
+  Pmi& pmi = **begun;
+  bool met = false;  // the others may read it more than once, but meet once
+  // Keys are short there and without spaces; within one job the number of the start tells them apart.
+  const auto short_key = [](const std::string& key) { return "rondel-" + key.substr(key.rfind('/') + 1); };
+  const Rendezvous rendezvous{
+      .set = [&pmi, &short_key, deadline](const std::string& key,
+                                          std::span<const std::byte> value) -> Status {
+        RONDEL_TRY(pmi.put(short_key(key), hexadecimal(value), deadline));
+        return pmi.barrier(deadline);
+      },
+      .get = [&pmi, &met, &short_key](const std::string& key, Deadline until) -> Result<Bytes> {
+        if (!met) RONDEL_TRY(pmi.barrier(until));
+        met = true;
+        const auto value = pmi.get(short_key(key), until);
+        RONDEL_TRY(value);
+        return from_hexadecimal(*value);
+      }};
+  return start_through(settings, rendezvous, "pmi", *config.rank, *config.size,
+                       all_local(config, *config.size));
+}
+
+/// srun, Open MPI's mpirun: they say who is who, and nothing by which the ranks could meet. The user's home
+/// is there on all hosts of most clusters.
+Result<Started> start_at_home(const Settings& settings, const ForeignJob& job) {
+  const bool one_host = all_local(settings.config, job.size);
+  const auto directory = private_directory(one_host ? Sharing::on_this_host : Sharing::among_hosts);
+  RONDEL_TRY(directory);
+  auto started = start_in_directory(settings, *directory, job.rank, job.size, one_host);
+  if (started.ok() || started.status().code() != Code::timed_out || one_host) return started;
+  return std::move(started).status().with(
+      fmt::format("ranks that {} started on several hosts meet in {}, which must be one directory on all of "
+                  "them (else set "
+                  "RONDEL_STORE=file:///... to one that is, or use srun --mpi=pmi2 or rondelrun)",
+                  job.starter, *directory));
+}
+
+Config with_place_of(Config config, const ForeignJob& job) {
+  config.rank = job.rank;
+  config.size = job.size;
+  config.local_rank = job.local_rank;
+  config.local_size = job.local_size;
+  if (config.job.empty()) config.job = job.name;
+  return config;
+}
+
 }  // namespace
 
-Result<Started> start_from_environment(const Settings& settings) {
+Result<Started> start_from_environment(const Settings& given) {
   constexpr std::string_view kTcp = "tcp://";
   constexpr std::string_view kFile = "file://";
+  Settings settings = given;
+  std::optional<ForeignJob> foreign;
+  if (!given.config.rank) {
+    auto found = foreign_job(environment_variable);
+    RONDEL_TRY(found);
+    foreign = *std::move(found);
+    if (foreign) settings.config = with_place_of(given.config, *foreign);
+  }
   const Config& config = settings.config;
   if (config.size.value_or(1) == 1) return start_alone(config);
   if (config.store.starts_with(kTcp)) return start_at_launcher(config, config.store.substr(kTcp.size()));
@@ -201,7 +283,9 @@ Result<Started> start_from_environment(const Settings& settings) {
   if (!config.store.empty())
     return wrong(
         fmt::format("RONDEL_STORE is \"{}\", expected tcp://host:port or file:///directory", config.store));
-  return start_under_torchrun(settings);
+  if (!foreign || environment_variable("MASTER_ADDR") != nullptr) return start_under_torchrun(settings);
+  if (foreign->pmi_descriptor) return start_over_pmi(settings, *foreign->pmi_descriptor);
+  return start_at_home(settings, *foreign);
 }
 
 Result<Started> start_from_unique_id(const Settings& settings, std::span<const std::byte> id, Rank rank,

@@ -25,8 +25,8 @@ bool names_loopback(const std::string& host) {
 }
 
 /// A directory that belongs to this user and exists.
-Result<std::string> private_parent() {
-  const char* runtime = environment_variable("XDG_RUNTIME_DIR");
+Result<std::string> private_parent(Sharing sharing) {
+  const char* runtime = sharing == Sharing::on_this_host ? environment_variable("XDG_RUNTIME_DIR") : nullptr;
   if (runtime != nullptr && *runtime == '/') return std::string(runtime);
   const char* home = environment_variable("HOME");
   if (home == nullptr || *home != '/')
@@ -85,8 +85,8 @@ Result<std::string> resolve(const TorchrunMaster& master, bool one_host, const s
   return numeric;
 }
 
-Result<std::string> private_directory() {
-  const auto parent = private_parent();
+Result<std::string> private_directory(Sharing sharing) {
+  const auto parent = private_parent(sharing);
   RONDEL_TRY(parent);
   const std::string path = *parent + "/rondel";
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)

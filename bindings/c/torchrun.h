@@ -26,8 +26,10 @@ Result<TorchrunMaster> torchrun_master();
 /// 127.0.1.1), this is rank 0's host, and the address is that of its default route.
 Result<std::string> resolve(const TorchrunMaster& master, bool one_host, const std::string& net);
 
+enum class Sharing { on_this_host, among_hosts };
+
 /// $XDG_RUNTIME_DIR/rondel, else $HOME/.cache/rondel: created when missing, refused when it is not this
-/// user's alone.
-Result<std::string> private_directory();
+/// user's alone. Among hosts only the latter, as the former is each host's own.
+Result<std::string> private_directory(Sharing sharing);
 
 }  // namespace rondel::c

@@ -30,6 +30,12 @@ RONDEL_API const char* rondel_status_string(rondel_status_t code);
  * ranks meet through a private directory of this user (in $XDG_RUNTIME_DIR, else ~/.cache); on several hosts
  * rank 0 listens at MASTER_ADDR on MASTER_PORT + 1, and every rank needs the same RONDEL_SECRET_FILE (32
  * random bytes, mode 0600): without it the start is RONDEL_REFUSED.
+ *  - none of these, but started by mpiexec.hydra, Flux or srun --mpi=pmi2 (PMI_FD, PMI_RANK, PMI_SIZE): the
+ * ranks meet through that launcher. Not for programs that also call MPI in this process: they hand a unique
+ * id around.
+ *  - likewise by srun (SLURM_STEP_ID, SLURM_PROCID, SLURM_STEP_NUM_TASKS) or Open MPI's mpirun
+ * (OMPI_COMM_WORLD_RANK, ..._SIZE): on one host they meet as torchrun's do, on several through
+ * ~/.cache/rondel, which must then be one directory on all hosts.
  *  - none of them: one rank, which needs no socket.
  * May be called again after the communicator was finalized, by all ranks the same number of times. */
 RONDEL_API rondel_status_t rondel_init(const rondel_options_t* options, rondel_comm_t* comm);
