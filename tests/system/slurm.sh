@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Jobs under a real Slurm of this test's own: munged, slurmctld and two slurmd on loopback ports.
+# usage: slurm.sh RONDEL_BENCH. Exit code 77: Slurm is not installed, or this is not root.
+set -uo pipefail
+
+bench=$1 failed=0
+PATH=$PATH:/usr/sbin:/sbin
+for tool in munged slurmctld slurmd srun sbatch; do
+  command -v "$tool" >/dev/null || { echo "skipped: no $tool (packages slurm-wlm, munge)"; exit 77; }
+done
+[ "$(id -u)" = 0 ] || { echo "skipped: Slurm's daemons need root"; exit 77; }
+
+folder=$(mktemp -d)
+daemons=()
+# shellcheck disable=SC2317 # the trap reaches it
+cleanup() {
+  local daemon
+  for daemon in "${daemons[@]}"; do kill "$daemon" 2>/dev/null; done
+  for daemon in "${daemons[@]}"; do wait "$daemon" 2>/dev/null; done
+  rm -rf --one-file-system "$folder"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+chmod 755 "$folder"
+mkdir -m 700 "$folder/munge" "$folder/home"
+mkdir -p "$folder"/{state,spool-n1,spool-n2}
+head -c 128 /dev/urandom >"$folder/munge/key"
+chmod 600 "$folder/munge/key"
+chown -R munge: "$folder/munge"
+
+start() { # LOG COMMAND...
+  local log=$1
+  shift
+  "$@" >"$folder/$log" 2>&1 &
+  daemons+=($!)
+}
+free_port() {
+  local port
+  for ((port = 20000 + RANDOM % 10000; ; port++)); do
+    (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
+  done
+}
+give_up() {
+  echo "Slurm did not come up:"
+  tail -n 5 "$folder"/*.log
+  exit 1
+}
+
+# As its own user: munged refuses a key that root reads for it. Its socket's folder must be reachable for all.
+mkdir -m 755 "$folder/socket"
+chown munge: "$folder/socket"
+start munged.log setpriv --reuid munge --regid munge --clear-groups munged --foreground --force \
+  --key-file="$folder/munge/key" --socket="$folder/socket/munge" --pid-file="$folder/socket/pid" \
+  --log-file="$folder/socket/log" --seed-file="$folder/socket/seed"
+control_port=$(free_port) port_1=$(free_port) port_2=$(free_port)
+cat >"$folder/slurm.conf" <<END
+ClusterName=rondel
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort=$control_port
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket=$folder/socket/munge
+CredType=cred/munge
+StateSaveLocation=$folder/state
+SlurmdSpoolDir=$folder/spool-%n
+SlurmctldPidFile=$folder/slurmctld.pid
+SlurmdPidFile=$folder/slurmd-%n.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+ReturnToService=2
+MpiDefault=none
+SlurmdParameters=config_overrides
+NodeName=n1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=$port_1 CPUs=4
+NodeName=n2 NodeHostname=localhost NodeAddr=127.0.0.1 Port=$port_2 CPUs=4
+PartitionName=all Nodes=n[1-2] Default=YES State=UP MaxTime=INFINITE
+END
+export SLURM_CONF=$folder/slurm.conf
+start slurmctld.log slurmctld -D
+for node in n1 n2; do start "slurmd-$node.log" slurmd -D -N "$node"; done
+for ((tries = 0; ; tries++)); do
+  [ "$(sinfo -h -t idle -o %D 2>/dev/null)" = 2 ] && break
+  [ "$tries" -lt 300 ] || give_up
+  sleep 0.1
+done
+
+export HOME=$folder/home
+check() { # LABEL EXIT_STATUS TEXT COMMAND...
+  local label=$1 wanted=$2 text=$3
+  shift 3
+  timeout -k 5 90 "$@" >"$folder/out" 2>&1
+  local status=$?
+  if [ "$status" = "$wanted" ] && grep -q -- "$text" "$folder/out"; then
+    echo "$label: as it should be"
+  else
+    echo "$label: ended with $status (wanted $wanted), or never said \"$text\":"
+    cat "$folder/out"
+    failed=1
+  fi
+}
+
+small=(allreduce -b 4 -e 64K -f 16 -n 3)
+check "srun on two nodes" 0 'allreduce ranks 4' srun -N2 -n4 "$bench" "${small[@]}"
+check "srun on one node" 0 'allreduce ranks 2' srun -N1 -n2 "$bench" "${small[@]}"
+if srun --mpi=list 2>&1 | grep -q pmi2; then
+  check "srun --mpi=pmi2" 0 'allreduce ranks 4' srun --mpi=pmi2 -N2 -n4 "$bench" "${small[@]}"
+else
+  echo "skipped: this Slurm has no pmi2"
+fi
+check "two steps one after the other" 0 'allreduce ranks 3' bash -c \
+  'srun -n3 "$@" && srun -n3 "$@"' - "$bench" "${small[@]}"
+printf '#!/bin/sh\nexec "%s" allreduce -b 4 -e 4 -n 3\n' "$bench" >"$folder/batch"
+check "what a batch script starts by itself is one process" 0 'Submitted\|^$' \
+  sbatch --wait -n4 -o "$folder/batch.out" "$folder/batch"
+grep -q 'allreduce ranks 1' "$folder/batch.out" || { echo "the batch script's process waited for others:"; cat "$folder/batch.out"; failed=1; }
+exit "$failed"
