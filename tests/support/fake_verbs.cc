@@ -92,7 +92,7 @@ int query_device(ibv_context* context, ibv_device_attr* attributes) {
   *attributes = {};
   attributes->phys_port_cnt = 1;
   attributes->max_sge = static_cast<Device*>(context->device)->facts.max_sge;
-  attributes->max_qp_wr = 1024;
+  attributes->max_qp_wr = static_cast<Device*>(context->device)->facts.max_requests;
   attributes->max_cqe = 1 << 16;
   return 0;
 }
@@ -153,6 +153,10 @@ int dealloc_pd(ibv_pd* domain) {
 ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t bytes, int access) {
   const std::scoped_lock lock(fabric().mutex);
   if (fails(FakeCall::reg_mr)) return nullptr;
+  if (fabric().most_regions && fabric().regions.size() >= *fabric().most_regions) {
+    errno = ENOMEM;
+    return nullptr;
+  }
   auto* const region = made(new Region{});
   region->context = domain->context;
   region->pd = domain;
@@ -321,6 +325,7 @@ FakeVerbs::~FakeVerbs() {
   fabric().next_status.reset();
   fabric().withholds = false;
   fabric().queues_broken = false;
+  fabric().most_regions.reset();
   fabric().in_use = false;
 }
 
@@ -366,6 +371,11 @@ void FakeVerbs::fail_call(FakeCall call, int error_number) {
     fabric().failing.erase(call);
   else
     fabric().failing[call] = error_number;
+}
+
+void FakeVerbs::limit_regions(std::size_t most) {
+  const std::scoped_lock lock(fabric().mutex);
+  fabric().most_regions = most;
 }
 
 void FakeVerbs::cut_off(const std::string& device, bool cut) {

@@ -26,6 +26,7 @@ struct FakeDevice {
   std::uint16_t lid = 0;
   ibv_mtu mtu = IBV_MTU_4096;
   int max_sge = 30;
+  int max_requests = 1024;                     ///< in a queue
   std::uint32_t max_message_bytes = 1U << 20;  ///< small, so that large works are cut
   ibv_transport_type transport = IBV_TRANSPORT_IB;
   std::vector<FakeGid> gids{FakeGid{}};
@@ -69,6 +70,8 @@ class FakeVerbs {
   void fail_next_request(ibv_wc_status status);
   /// From now on the call fails with `error_number`; 0: no longer.
   void fail_call(FakeCall call, int error_number);
+  /// No more than so many regions at one time: then memory is out.
+  void limit_regions(std::size_t most);
   /// What is sent to or from this device is lost: its peers' retries are exceeded.
   void cut_off(const std::string& device, bool cut);
 

@@ -59,6 +59,7 @@ struct Fabric {
   bool in_use = false;
   bool withholds = false;
   bool queues_broken = false;
+  std::optional<std::size_t> most_regions;
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<Context*> contexts;
   std::map<std::uint32_t, Region*> regions;  // by key

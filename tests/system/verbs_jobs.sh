@@ -80,7 +80,7 @@ a_link_that_goes_down_is_told() {
   ip link set rdma1 up
   ((status != 0 && status != 124 && status != 137)) ||
     { fail "with its link down the job ended with $status"; cat "$folder/out"; }
-  grep -q 'port rxe. *:1.* is down\|retries exceeded' "$folder/out" ||
+  grep -q 'port rxe[01]:1 of rank [01].* is down\|retries exceeded' "$folder/out" ||
     { fail "nobody tells of the link"; cat "$folder/out"; }
   say "a link that went down ended the job after $((SECONDS - started)) s"
 }

@@ -37,24 +37,31 @@ void prepare_for_forks(const VerbsLibrary& verbs) {
   if (!unneeded) static_cast<void>(verbs.fork_init());
 }
 
+constexpr std::string_view kUnlimited = "unlimited";
+
 std::string lock_limit_text() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return {};
-  if (limit.rlim_cur == RLIM_INFINITY) return "unlimited";
+  if (limit.rlim_cur == RLIM_INFINITY) return std::string(kUnlimited);
   return fmt::format("{} KiB", limit.rlim_cur / 1024);
 }
 
 }  // namespace
 
 Status device_failure(std::string_view what, int error_number, std::size_t locked_bytes) {
-  if (error_number != ENOMEM && error_number != EAGAIN)
-    return system_failure(Code::io_error, what, error_number);
   const std::string limit = lock_limit_text();
-  std::string cause =
-      fmt::format("{}: out of memory that can be locked; the limit (ulimit -l) is {}", what, limit);
-  if (locked_bytes > 0) cause += fmt::format(", this needs {} KiB more", (locked_bytes + 1023) / 1024);
-  return Status(Code::out_of_resources, std::move(cause),
-                "raise it: ulimit -l unlimited, or LimitMEMLOCK=infinity in the service that starts the job");
+  // Where nothing may be locked at all, kernels say that it is not permitted.
+  const bool locking = locked_bytes > 0 && (error_number == ENOMEM || error_number == EAGAIN ||
+                                            (error_number == EPERM && limit != kUnlimited));
+  if (!locking)
+    return system_failure(resources_ran_out(error_number) ? Code::out_of_resources : Code::io_error, what,
+                          error_number);
+  return Status(
+      Code::out_of_resources,
+      fmt::format("{}: out of memory that can be locked; the limit (ulimit -l) is {}, this needs {} "
+                  "KiB more",
+                  what, limit, (locked_bytes + 1023) / 1024),
+      "raise it: ulimit -l unlimited, or LimitMEMLOCK=infinity in the service that starts the job");
 }
 
 Device::Device(const VerbsLibrary& verbs, const DeviceChoice& choice, Owned<ibv_context> context)

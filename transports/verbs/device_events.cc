@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/eventfd.h>
 
 #include <cerrno>
 #include <utility>
@@ -19,6 +20,9 @@ Status DeviceEvents::prepare() {
   const int flags = ::fcntl(descriptor(), F_GETFL);
   if (flags < 0 || ::fcntl(descriptor(), F_SETFL, flags | O_NONBLOCK) != 0)
     return system_failure(Code::io_error, fmt::format("setting up the events of {}", device_), errno);
+  end_bell_ = UniqueFd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!end_bell_)
+    return system_failure(Code::out_of_resources, fmt::format("setting up the events of {}", device_), errno);
   return {};
 }
 
@@ -33,11 +37,9 @@ void DeviceEvents::take() {
 void DeviceEvents::hear(const ibv_async_event& event) {
   switch (event.event_type) {
     case IBV_EVENT_DEVICE_FATAL:
-      end_.store("the device has failed or was removed", std::memory_order_relaxed);
-      return;
+      return ended("the device has failed or was removed");
     case IBV_EVENT_CQ_ERR:
-      end_.store("a completion queue has failed", std::memory_order_relaxed);
-      return;
+      return ended("a completion queue has failed");
     case IBV_EVENT_PORT_ERR:
     case IBV_EVENT_PORT_ACTIVE:
       if (event.element.port_num != port_) return;
@@ -49,6 +51,11 @@ void DeviceEvents::hear(const ibv_async_event& event) {
       log(LogLevel::debug, "verbs: {} reports event {}", device_, static_cast<int>(event.event_type));
       return;
   }
+}
+
+void DeviceEvents::ended(const char* what) {
+  end_.store(what, std::memory_order_relaxed);
+  ::eventfd_write(end_bell_.get(), 1);
 }
 
 Status DeviceEvents::end() const {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "lib/status.h"
+#include "lib/unique_fd.h"
 #include "transports/verbs/library.h"
 
 namespace rondel::verbs {
@@ -22,6 +23,8 @@ class DeviceEvents {
   Status prepare();
   /// Readable when there is something to take.
   int descriptor() const { return context_->async_fd; }
+  /// Readable from the device's end on, for all who wait: an event itself is taken by one of them.
+  int end_descriptor() const { return end_bell_.get(); }
   /// Takes what there is. Never waits.
   void take();
 
@@ -32,11 +35,13 @@ class DeviceEvents {
 
  private:
   void hear(const ibv_async_event& event);
+  void ended(const char* what);
 
   const VerbsLibrary& verbs_;
   ibv_context* const context_;
   const std::string device_;
   const std::uint8_t port_;
+  UniqueFd end_bell_;
   // Each stands for itself: nothing else is published with it.
   std::atomic<const char*> end_{nullptr};  // what has failed
   std::atomic<bool> port_down_{false};

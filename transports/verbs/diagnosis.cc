@@ -19,7 +19,7 @@ Diagnosis diagnose(ibv_wc_status status) {
     case IBV_WC_LOC_PROT_ERR:
     case IBV_WC_LOC_ACCESS_ERR:
       return {Code::io_error, "this rank's device may not reach the memory of a work (local access error)",
-              "keep memory mapped and registered until its works have finished"};
+              "keep memory mapped and registered until its works have finished", true};
     case IBV_WC_REM_ACCESS_ERR:
       return {Code::io_error, "its device refused a write to the memory of a work (remote access error)",
               "keep memory mapped, writable and registered until its works have finished"};
@@ -29,14 +29,16 @@ Diagnosis diagnose(ibv_wc_status status) {
     case IBV_WC_REM_OP_ERR:
     case IBV_WC_REM_ABORT_ERR:
       return {Code::peer_lost, "its device failed in the middle of a work (remote operation error)", {}};
-    case IBV_WC_FATAL_ERR:
-    case IBV_WC_LOC_EEC_OP_ERR:
     case IBV_WC_LOC_QP_OP_ERR:
+    case IBV_WC_FATAL_ERR:
+      return {Code::io_error, "this rank's device can not go on with a queue pair (local operation error)",
+              "see the kernel's log for the device", true};
+    case IBV_WC_LOC_EEC_OP_ERR:
     case IBV_WC_RESP_TIMEOUT_ERR:
     default:
       return {Code::io_error,
               fmt::format("the device reports completion status {}", static_cast<int>(status)),
-              "see the kernel's log for the device"};
+              "see the kernel's log for the device", true};
   }
 }
 

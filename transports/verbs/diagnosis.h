@@ -14,6 +14,7 @@ struct Diagnosis {
   Code code = Code::io_error;
   std::string cause;  ///< completes "can not go on with rank 3: ..."
   std::string hint;
+  bool local = false;  ///< it is about this rank's own memory or device
 };
 
 /// Whether this completion only says that another one failed before it.

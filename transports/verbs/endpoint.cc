@@ -24,32 +24,37 @@ constexpr std::chrono::microseconds kAndForEachRank{5};
 constexpr std::chrono::milliseconds kMeetEvery{200};
 // The clock is read once in so many empty turns.
 constexpr int kTurnsPerClockLook = 16;
+// For a caller that does not want to wait, while one piece comes after the other.
+constexpr std::chrono::nanoseconds kLongestStretch = std::chrono::milliseconds(1);
 // Completions of what one link sends: each request may ask for one.
 constexpr std::uint32_t kDeparturesPerLink = 192;
 
 }  // namespace
 
-VerbsEndpoint::VerbsEndpoint(std::shared_ptr<Device> device, std::unique_ptr<CompletionQueues> queues,
-                             Meeting meeting, EndpointOptions options, std::uint32_t capacity,
-                             PairPatience pair_patience, std::chrono::nanoseconds spin, Readiness readiness)
-    : device_(std::move(device)),
+VerbsEndpoint::VerbsEndpoint(std::shared_ptr<RegistrationCache> memory,
+                             std::unique_ptr<CompletionQueues> queues, Meeting meeting,
+                             EndpointOptions options, std::uint32_t capacity, PairPatience pair_patience,
+                             std::chrono::nanoseconds spin, Readiness readiness)
+    : device_(memory->device()),
       queues_(std::move(queues)),
       options_(std::move(options)),
       patience_(std::chrono::duration_cast<SpinBudget::Time>(spin), options_.oversubscribed),
       readiness_(std::move(readiness)),
       meeting_(std::move(meeting)),
-      registered_(device_),
+      memory_(std::move(memory)),
       links_(device_, *queues_, options_.size, capacity, pair_patience) {
   capabilities_.max_in_flight = kMaxInFlight;
   capabilities_.max_slices = kMaxSlices;
   capabilities_.preferred_segment_bytes = kPreferredSegmentBytes;
   readiness_.watch(queues_->descriptor(), EPOLLIN, channel_watched_);
   readiness_.watch(device_->events().descriptor(), EPOLLIN, events_watched_);
+  readiness_.watch(device_->events().end_descriptor(), EPOLLIN, end_watched_);
 }
 
-Result<std::unique_ptr<Endpoint>> VerbsEndpoint::open(std::shared_ptr<Device> device, MeetingPlace place,
-                                                      const EndpointOptions& options, const Secret& secret,
-                                                      std::chrono::nanoseconds spin) {
+Result<std::unique_ptr<Endpoint>> VerbsEndpoint::open(std::shared_ptr<RegistrationCache> memory,
+                                                      MeetingPlace place, const EndpointOptions& options,
+                                                      const Secret& secret, std::chrono::nanoseconds spin) {
+  const std::shared_ptr<Device>& device = memory->device();
   const auto peers = static_cast<std::uint32_t>(std::max(options.size - 1, 1));
   const std::uint32_t most = device->limits().completions;
   const std::uint32_t capacity =
@@ -66,7 +71,7 @@ Result<std::unique_ptr<Endpoint>> VerbsEndpoint::open(std::shared_ptr<Device> de
                        .size = options.size};
   auto meeting = Meeting::open(std::move(place), mine, secret);
   RONDEL_TRY(meeting);
-  return std::unique_ptr<Endpoint>(new VerbsEndpoint(std::move(device), *std::move(queues),
+  return std::unique_ptr<Endpoint>(new VerbsEndpoint(std::move(memory), *std::move(queues),
                                                      *std::move(meeting), options, capacity, patience, spin,
                                                      *std::move(readiness)));
 }
@@ -84,6 +89,7 @@ Status VerbsEndpoint::connect(std::span<const Bytes> by_rank, std::span<const Ra
         by_rank.size() != static_cast<std::size_t>(options_.size))
       return Status(Code::invalid_argument, fmt::format("rank {} can not be a neighbour here", peer));
   for (const Rank peer : neighbours) {
+    meeting_.forget_verdict(peer);
     if (links_.connected(peer) != nullptr || peer < options_.rank) continue;
     auto reach = decode_reach(by_rank[static_cast<std::size_t>(peer)]);
     if (!reach.ok()) {
@@ -101,15 +107,32 @@ Status VerbsEndpoint::await_links(std::span<const Rank> neighbours, Deadline dea
   constexpr std::chrono::milliseconds kLongestWait{10};  // dials are repeated
   for (std::chrono::milliseconds wait{0};;) {
     meeting_.turn(links_, wait);
+    settle_departures();  // who went may come again
     const auto absent = std::find_if(neighbours.begin(), neighbours.end(),
                                      [this](Rank peer) { return links_.connected(peer) == nullptr; });
     if (absent == neighbours.end()) return {};
+    for (const Rank peer : neighbours)
+      if (links_.connected(peer) == nullptr && !meeting_.verdict(peer).ok()) return refused_by(peer);
     if (deadline.passed()) return missing(*absent);
     wait = std::min(kLongestWait, std::chrono::ceil<std::chrono::milliseconds>(deadline.left()));
   }
 }
 
+// What no later try will change.
+Status VerbsEndpoint::refused_by(Rank peer) const {
+  const Status& verdict = meeting_.verdict(peer);
+  const bool own = verdict.code() == Code::out_of_resources || verdict.code() == Code::unsupported;
+  return Status(verdict.code(), failure_about(options_, own ? kNoRank : peer,
+                                              fmt::format("no connection to {}: {}", name_of(options_, peer),
+                                                          verdict.failure().cause),
+                                              verdict.failure().hint));
+}
+
 Status VerbsEndpoint::missing(Rank peer) const {
+  if (meeting_.accept_error() != 0)
+    return system_failure(Code::out_of_resources,
+                          fmt::format("no connection to {}: accepting connections", name_of(options_, peer)),
+                          meeting_.accept_error());
   const std::string& reason = meeting_.reason(peer);
   Failure failure;
   failure.peer = peer;
@@ -125,7 +148,7 @@ Status VerbsEndpoint::missing(Rank peer) const {
 Result<std::unique_ptr<Registration>> VerbsEndpoint::register_memory(MemorySpan memory) {
   if (memory.kind != MemoryKind::host)
     return Status(Code::unsupported, "the verbs transport moves host memory only");
-  auto on_device = registered_.find_or_register(memory);
+  auto on_device = memory_->find_or_register(memory);
   RONDEL_TRY(on_device);
   return std::unique_ptr<Registration>(std::make_unique<VerbsRegistration>(memory, *std::move(on_device)));
 }
@@ -216,11 +239,9 @@ std::size_t VerbsEndpoint::look_at_links() {
   if (const auto now = Deadline::Clock::now(); now >= next_meeting_) {
     next_meeting_ = now + kMeetEvery;
     meeting_.turn(links_, std::chrono::milliseconds(0));
-    registered_.forget_departed();
+    memory_->forget_departed();
   }
-  for (const auto& link : links_.all())
-    if (link != nullptr && link->is_connected() && !link->settled() && link->peer_has_gone())
-      finished += settle_departure(*link);
+  finished += settle_departures();
   for (Link* const link : active_) {
     if (link->settled()) finished += link->settle_departure();
     link->judge_flush();
@@ -230,9 +251,17 @@ std::size_t VerbsEndpoint::look_at_links() {
   return finished;
 }
 
+std::size_t VerbsEndpoint::settle_departures() {
+  std::size_t finished = 0;
+  for (const auto& link : links_.all())
+    if (link != nullptr && link->is_connected() && !link->settled() && link->peer_has_gone())
+      finished += settle_departure(*link);
+  return finished;
+}
+
 std::size_t VerbsEndpoint::look_when_due() {
   const auto now = Deadline::Clock::now();
-  if (now < next_look_) return 0;
+  if (now < next_look_ && !has_trouble()) return 0;
   next_look_ = now + kLookEvery + kAndForEachRank * options_.size;
   return look_at_links();
 }
@@ -258,6 +287,7 @@ std::size_t VerbsEndpoint::settle_departure(Link& link) {
 Result<std::size_t> VerbsEndpoint::progress(std::chrono::nanoseconds may_block_for) {
   if (!failure_.ok()) return failure_;
   const auto started = Deadline::Clock::now();
+  int busy_turns = 0;
   for (int empty_turns = patience_.slept() ? kTurnsPerClockLook - 1 : 0;;) {
     Turn turn = turn_of_queues();
     if (turn.moved) settle();
@@ -269,6 +299,12 @@ Result<std::size_t> VerbsEndpoint::progress(std::chrono::nanoseconds may_block_f
     if (turn.finished > 0) return turn.finished;
     if (turn.moved) {
       empty_turns = 0;
+      if (++busy_turns % kTurnsPerClockLook != 0) continue;
+      // Much arrives and nothing ends: look for who has gone, and give the caller its turn.
+      const std::size_t finished = look_when_due();
+      if (!failure_.ok()) return failure_;
+      if (finished > 0) return finished;
+      if (Deadline::Clock::now() - started >= std::max(may_block_for, kLongestStretch)) return std::size_t{0};
       continue;
     }
     if (may_block_for <= std::chrono::nanoseconds::zero()) return std::size_t{0};
@@ -295,6 +331,12 @@ std::vector<Counter> VerbsEndpoint::counters() const {
           {"staged_bytes", counts.staged_bytes}};
 }
 
+// Something that no descriptor will tell of any more.
+bool VerbsEndpoint::has_trouble() const {
+  return std::any_of(active_.begin(), active_.end(),
+                     [](const Link* link) { return link->faulty() || link->settled(); });
+}
+
 void VerbsEndpoint::watch_links() {
   for (const auto& link : links_.all())
     if (link != nullptr && link->is_connected() && !link->settled())
@@ -302,6 +344,7 @@ void VerbsEndpoint::watch_links() {
 }
 
 std::size_t VerbsEndpoint::sleep(std::chrono::nanoseconds at_most) {
+  if (has_trouble()) return look_at_links();
   watch_links();
   if (queues_->arm(awaits_departures())) return 0;
   readiness_.ring(false);
@@ -313,9 +356,7 @@ int VerbsEndpoint::wait_descriptor() {
   watch_links();
   const bool arrived = queues_->arm(awaits_departures());
   next_look_ = {};  // it may be a link's socket that is ready
-  readiness_.ring(arrived || !failure_.ok() ||
-                  std::any_of(active_.begin(), active_.end(),
-                              [](const Link* link) { return link->faulty() || link->settled(); }));
+  readiness_.ring(arrived || !failure_.ok() || has_trouble());
   return readiness_.descriptor();
 }
 
@@ -324,15 +365,20 @@ void VerbsEndpoint::poison_by(const Link& link) {
   const LinkFault& fault = link.fault();
   if (fault.code == Code::mismatch) mismatch_ = link.mismatch();
   device_->events().take();
-  const DeviceChoice& mine = device_->choice();
-  const std::string port_note = device_->events().port_is_down()
-                                    ? fmt::format("; this host's port {}:{} is down", mine.device, mine.port)
-                                    : "";
+  const std::string note = device_->events().port_is_down() ? "; " + port_text() + " is down" : "";
+  if (fault.local)
+    return poison(Status(fault.code, failure_about(options_, kNoRank, fault.text + note, fault.hint)));
   const char* const what = fault.code == Code::peer_lost ? "lost the connection to" : "can not go on with";
   poison(Status(fault.code, failure_about(options_, link.peer(),
                                           fmt::format("{} {}: {}{}", what, name_of(options_, link.peer()),
-                                                      fault.text, port_note),
+                                                      fault.text, note),
                                           fault.hint)));
+}
+
+// Other ranks may pass it on, so it says whose port it is.
+std::string VerbsEndpoint::port_text() const {
+  const DeviceChoice& mine = device_->choice();
+  return fmt::format("port {}:{} of {}", mine.device, mine.port, name_of(options_, options_.rank));
 }
 
 void VerbsEndpoint::poison(Status failure) {

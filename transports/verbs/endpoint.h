@@ -24,7 +24,7 @@ namespace rondel::verbs {
 
 class VerbsEndpoint final : public Endpoint {
  public:
-  static Result<std::unique_ptr<Endpoint>> open(std::shared_ptr<Device> device, MeetingPlace place,
+  static Result<std::unique_ptr<Endpoint>> open(std::shared_ptr<RegistrationCache> memory, MeetingPlace place,
                                                 const EndpointOptions& options, const Secret& secret,
                                                 std::chrono::nanoseconds spin);
   ~VerbsEndpoint() override;
@@ -52,12 +52,13 @@ class VerbsEndpoint final : public Endpoint {
     std::size_t finished = 0;  // works finished
   };
 
-  VerbsEndpoint(std::shared_ptr<Device> device, std::unique_ptr<CompletionQueues> queues, Meeting meeting,
-                EndpointOptions options, std::uint32_t capacity, PairPatience pair_patience,
+  VerbsEndpoint(std::shared_ptr<RegistrationCache> memory, std::unique_ptr<CompletionQueues> queues,
+                Meeting meeting, EndpointOptions options, std::uint32_t capacity, PairPatience pair_patience,
                 std::chrono::nanoseconds spin, Readiness readiness);
 
   std::optional<std::size_t> room_for(const Work& work) const;
   Status await_links(std::span<const Rank> neighbours, Deadline deadline);
+  Status refused_by(Rank peer) const;
   Status missing(Rank peer) const;
   void take_arrivals(Turn& turn);
   void take_departures(Turn& turn);
@@ -65,11 +66,14 @@ class VerbsEndpoint final : public Endpoint {
   std::size_t look_when_due();
   std::size_t look_at_links();
   std::size_t settle_departure(Link& link);
+  std::size_t settle_departures();
   void settle();
   bool awaits_departures() const;
+  bool has_trouble() const;
   void watch_links();
   std::size_t sleep(std::chrono::nanoseconds at_most);
   void look_at_device();
+  std::string port_text() const;
   void poison_by(const Link& link);
   void poison(Status failure);
 
@@ -81,8 +85,9 @@ class VerbsEndpoint final : public Endpoint {
   Readiness readiness_;
   std::uint32_t channel_watched_ = 0;
   std::uint32_t events_watched_ = 0;
+  std::uint32_t end_watched_ = 0;
   Meeting meeting_;
-  RegistrationCache registered_;
+  const std::shared_ptr<RegistrationCache> memory_;
   LinkTable links_;
   std::vector<Link*> active_;   // with works posted
   std::vector<Link*> touched_;  // by completions of this turn

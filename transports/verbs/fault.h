@@ -14,11 +14,15 @@ struct LinkFault {
   Code code = Code::ok;
   std::string text;
   std::string hint;
+  bool local = false;  // this rank's own: the peer is not to blame
 
   bool is_set() const { return code != Code::ok; }
   /// The first one counts.
   void set(Code why, std::string cause, std::string advice = {}) {
-    if (!is_set()) *this = {why, std::move(cause), std::move(advice)};
+    if (!is_set()) *this = {why, std::move(cause), std::move(advice), false};
+  }
+  void set_local(Code why, std::string cause, std::string advice = {}) {
+    if (!is_set()) *this = {why, std::move(cause), std::move(advice), true};
   }
 };
 

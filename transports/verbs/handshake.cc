@@ -182,7 +182,7 @@ Status Greeting::take_offer(LinkTable& links) {
   const auto offer = decode_offer(incoming_);
   RONDEL_TRY(offer);
   Link* const link = links.find(*mark_);
-  if (link == nullptr) return Status(Code::refused, "a newer connection took its place");
+  if (link == nullptr) return Status(Code::unavailable, "a newer connection took its place");
   RONDEL_TRY(links.bring_up(*link, *offer));
   incoming_.clear();
   outgoing_ = {kReadyMark};

@@ -43,13 +43,13 @@ void Link::pump() {
   if (faulty() || gone_ || !connected_) return;
   // First the receives: whatever leaves then may be answered at once.
   if (const int error = buffers_.flush(device_->verbs(), pair_.get()); error != 0)
-    return fault_.set(Code::io_error, fmt::format("posting receives: {}", words_of(error)));
+    return fault_.set_local(Code::io_error, fmt::format("posting receives: {}", words_of(error)));
   const bool all_announced = receiver_.announce();
   const bool all_written = sender_.write();
   blocked_ = !all_announced || !all_written;
   requests_.flush();
   if (requests_.error() != 0)
-    fault_.set(Code::io_error, fmt::format("posting requests: {}", words_of(requests_.error())));
+    fault_.set_local(Code::io_error, fmt::format("posting requests: {}", words_of(requests_.error())));
 }
 
 std::size_t Link::arrived(const ibv_wc& completion) {
@@ -97,7 +97,10 @@ void Link::take_failure(ibv_wc_status status) {
   }
   if (peer_has_gone()) return;
   Diagnosis diagnosis = diagnose(status);
-  fault_.set(diagnosis.code, std::move(diagnosis.cause), std::move(diagnosis.hint));
+  if (diagnosis.local)
+    fault_.set_local(diagnosis.code, std::move(diagnosis.cause), std::move(diagnosis.hint));
+  else
+    fault_.set(diagnosis.code, std::move(diagnosis.cause), std::move(diagnosis.hint));
 }
 
 void Link::judge_flush() {

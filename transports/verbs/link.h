@@ -24,6 +24,9 @@ namespace rondel::verbs {
 
 class Link {
  public:
+  /// Locked by a link from its first reduction on.
+  static constexpr std::size_t kLockedBytes = MessageBuffers::kBytes + Stages::kCount * Stages::kBytes;
+
   /// A link that is not connected yet, with its receives posted. `mark` comes back in every completion's
   /// number, in its upper half.
   static Result<std::unique_ptr<Link>> create(std::shared_ptr<Device> device, const CompletionQueues& queues,

@@ -39,7 +39,7 @@ Result<Link*> LinkTable::begin(Rank peer) {
   std::unique_ptr<Link>& place = by_rank_[static_cast<std::size_t>(peer)];
   if (place != nullptr && place->is_connected()) {
     if (!place->settled() || place->has_works())
-      return Status(Code::refused, fmt::format("rank {} is connected already", peer));
+      return Status(Code::unavailable, fmt::format("rank {} is connected already", peer));
     before_ += place->counts();
   }
   place.reset();

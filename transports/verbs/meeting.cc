@@ -22,6 +22,7 @@ namespace rondel::verbs {
 namespace {
 
 constexpr std::size_t kMaxGreetings = 512;  // strangers at one time; beyond it the oldest goes
+constexpr int kMostAcceptedInATurn = 64;    // then the links have their turn
 constexpr std::chrono::milliseconds kDialPause{25};
 constexpr std::chrono::milliseconds kDialLimit{1'000};  // where nobody answers, another address may
 
@@ -83,7 +84,7 @@ Status Meeting::listen_on(const IpAddress& ip) {
     const auto bound = store::local_address(listener->get());
     RONDEL_TRY(bound);
     reach_.sockets.push_back({ip, port_of(*bound)});
-    listeners_.push_back(*std::move(listener));
+    listeners_.emplace_back(*std::move(listener));
     return {};
   }
   return last;
@@ -112,10 +113,14 @@ void Meeting::turn(LinkTable& links, std::chrono::milliseconds at_most) {
 }
 
 void Meeting::accept_all() {
-  for (const UniqueFd& listener : listeners_) {
-    for (;;) {
+  accept_error_ = 0;
+  for (const PrivateFd& listener : listeners_) {
+    for (int taken = 0; taken < kMostAcceptedInATurn; ++taken) {
       UniqueFd socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (!socket) break;  // nobody there; or no descriptor, which the next turn may have
+      if (!socket) {
+        if (resources_ran_out(errno)) accept_error_ = errno;  // the next turn may have a descriptor
+        break;
+      }
       store::set_stream_options(socket.get(), place_.silence);
       auto greeting =
           Greeting::answer(std::move(socket), secret_, mine_, Deadline::in(place_.handshake_limit));
@@ -142,6 +147,7 @@ void Meeting::dial_due() {
 }
 
 void Meeting::dial_next(Dial& dial) {
+  if (dial.next == 0) dial.refusals = 0;
   const SocketAddress& address = dial.candidates[dial.next];
   dial.next = (dial.next + 1) % dial.candidates.size();
   dial.not_before = Deadline::Clock::now() + kDialPause;
@@ -149,7 +155,9 @@ void Meeting::dial_next(Dial& dial) {
   UniqueFd socket(
       ::socket(address.ip.is_v6() ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) {
-    reason = system_failure(Code::out_of_resources, "opening a socket", errno).text();
+    Status& verdict = verdicts_[static_cast<std::size_t>(dial.peer)];
+    verdict = system_failure(Code::out_of_resources, "opening a socket", errno);
+    reason = verdict.text();
     return;
   }
   store::set_stream_options(socket.get(), place_.silence);
@@ -170,9 +178,25 @@ void Meeting::dial_next(Dial& dial) {
 void Meeting::advance_all(LinkTable& links) {
   std::erase_if(greetings_, [this, &links](Greeting& greeting) {
     const Status status = greeting.advance(links);
+    if (!status.ok()) judge_failure(greeting, status);
     if (!status.ok()) tell_failure(greeting, status);
     return !status.ok() || greeting.finished();
   });
+}
+
+// Another address may lead to the right process, a later try may find it started; but not where all refuse,
+// or who has proved to be the peer does not fit, or this host lacks what a link needs.
+void Meeting::judge_failure(const Greeting& greeting, const Status& why) {
+  if (greeting.peer() == kNoRank) return;
+  const auto peer = static_cast<std::size_t>(greeting.peer());
+  const bool own = why.code() == Code::out_of_resources || why.code() == Code::unsupported;
+  bool all_refuse = why.code() == Code::refused;
+  if (all_refuse && greeting.dialled() && !greeting.mark()) {
+    const auto dial = std::find_if(dials_.begin(), dials_.end(),
+                                   [&greeting](const Dial& d) { return d.peer == greeting.peer(); });
+    all_refuse = dial != dials_.end() && ++dial->refusals == dial->candidates.size();
+  }
+  if (own || all_refuse) verdicts_[peer] = why;
 }
 
 // One line for a stranger, and not one for each of thousands.
@@ -188,7 +212,9 @@ void Meeting::tell_failure(const Greeting& greeting, const Status& why) {
 
 void Meeting::wait(std::chrono::milliseconds at_most) const {
   std::vector<pollfd> waited;
-  for (const UniqueFd& listener : listeners_) waited.push_back({listener.get(), POLLIN, 0});
+  // One that has callers and no descriptor for them would not let us wait.
+  for (const PrivateFd& listener : listeners_)
+    if (accept_error_ == 0) waited.push_back({listener.get(), POLLIN, 0});
   for (const Greeting& greeting : greetings_) waited.push_back({greeting.socket(), greeting.events(), 0});
   ::poll(waited.data(), waited.size(), static_cast<int>(at_most.count()));
 }

@@ -16,6 +16,7 @@
 #include "lib/config.h"
 #include "lib/deadline.h"
 #include "lib/interfaces.h"
+#include "lib/private_fd.h"
 #include "lib/status.h"
 #include "lib/unique_fd.h"
 #include "transports/reach.h"
@@ -46,6 +47,12 @@ class Meeting {
   void turn(LinkTable& links, std::chrono::milliseconds at_most);
   /// Why `peer` is not connected yet, as far as it is known; empty: no reason.
   const std::string& reason(Rank peer) const { return reasons_[static_cast<std::size_t>(peer)]; }
+  /// Not ok once `peer`, or this host, has refused for good: at every address, or where it has proved who it
+  /// is.
+  const Status& verdict(Rank peer) const { return verdicts_[static_cast<std::size_t>(peer)]; }
+  /// errno when callers wait for whom this process has no descriptor; 0: none do.
+  int accept_error() const { return accept_error_; }
+  void forget_verdict(Rank peer) { verdicts_[static_cast<std::size_t>(peer)] = {}; }
   void close();
 
  private:
@@ -54,6 +61,7 @@ class Meeting {
     std::vector<SocketAddress> candidates;
     Deadline deadline;
     std::size_t next = 0;
+    std::size_t refusals = 0;  // since the first candidate
     Deadline::Clock::time_point not_before{};
   };
 
@@ -61,13 +69,15 @@ class Meeting {
       : place_(std::move(place)),
         mine_(mine),
         secret_(secret),
-        reasons_(static_cast<std::size_t>(mine.size)) {}
+        reasons_(static_cast<std::size_t>(mine.size)),
+        verdicts_(static_cast<std::size_t>(mine.size)) {}
   Status listen_on(const IpAddress& ip);
   void accept_all();
   void dial_due();
   void dial_next(Dial& dial);
   bool is_greeting(Rank peer) const;
   void advance_all(LinkTable& links);
+  void judge_failure(const Greeting& greeting, const Status& why);
   void tell_failure(const Greeting& greeting, const Status& why);
   void wait(std::chrono::milliseconds at_most) const;
 
@@ -75,10 +85,12 @@ class Meeting {
   LinkHello mine_;
   Secret secret_;
   Reach reach_;
-  std::vector<UniqueFd> listeners_;
+  std::vector<PrivateFd> listeners_;
   std::vector<Greeting> greetings_;
   std::vector<Dial> dials_;
   std::vector<std::string> reasons_;  // by rank
+  std::vector<Status> verdicts_;      // by rank
+  int accept_error_ = 0;              // of the last turn: no descriptor was left
   std::uint64_t strangers_ = 0;
 };
 

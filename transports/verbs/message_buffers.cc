@@ -7,7 +7,7 @@
 namespace rondel::verbs {
 
 Result<MessageBuffers> MessageBuffers::create(std::shared_ptr<Device> device, std::uint32_t mark) {
-  auto memory = OwnMemory::create(std::move(device), kMessageBytes * (kReceiveDepth + kMaxPieces + 1));
+  auto memory = OwnMemory::create(std::move(device), kBytes);
   RONDEL_TRY(memory);
   return MessageBuffers(*std::move(memory), mark);
 }

@@ -16,6 +16,7 @@ namespace rondel::verbs {
 
 class MessageBuffers {
  public:
+  static constexpr std::size_t kBytes = kMessageBytes * (kReceiveDepth + kMaxPieces + 1);
   static Result<MessageBuffers> create(std::shared_ptr<Device> device, std::uint32_t mark);
 
   /// To be called before pair's first packet: posts all receives. errno, or 0.

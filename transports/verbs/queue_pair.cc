@@ -111,10 +111,12 @@ Result<QueuePair> QueuePair::create(std::shared_ptr<Device> device, const Comple
   if (!pair.make(queues, kMaxSlices, kInlineBytes) && !pair.make(queues, kMaxSlices, 0) &&
       !pair.make(queues, kFewSlices, 0))
     return device_failure("making a queue pair", errno, kMessageBytes * kReceiveDepth);
-  if (pair.depth_.sends <= kMaxPieces + 2)
+  // Beside the places that credits and a refusal need, so many writes that one of them asks for a completion.
+  constexpr std::uint32_t kFewestSends = kMaxPieces + 1 + kSignalEvery;
+  if (pair.depth_.sends < kFewestSends)
     return Status(Code::unsupported,
                   fmt::format("{} takes {} requests in a queue, {} are needed", pair.device_->choice().device,
-                              pair.depth_.sends, kMaxPieces + 3));
+                              pair.depth_.sends, kFewestSends));
   const DeviceChoice& port = pair.device_->choice();
   std::random_device random;
   pair.offer_ = {.layout = kLayout,

@@ -32,6 +32,9 @@ Result<PairOffer> decode_offer(std::span<const std::byte> bytes);
 /// refused, with both sides' values, when the two can not talk.
 Status check_offer(const PairOffer& mine, const PairOffer& theirs);
 
+/// Of requests that nobody waits for, one in so many asks for a completion.
+inline constexpr std::uint32_t kSignalEvery = 16;
+
 struct PairDepth {
   std::uint32_t sends = 0;
   std::uint32_t receives = 0;

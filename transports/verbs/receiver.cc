@@ -39,7 +39,7 @@ std::optional<Receiver::Piece> Receiver::next_piece_of(const Incoming& in) {
   if (!stages_.made()) {
     const Status made = stages_.make(device_);
     if (!made.ok()) {
-      fault_.set(made.code(), made.failure().cause, made.failure().hint);
+      fault_.set_local(made.code(), made.failure().cause, made.failure().hint);
       return std::nullopt;
     }
   }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // RegistrationCache: keeps memory of rondel_alloc registered between works, whole regions at a time, and lets
 // go of it when the region has gone. Of other memory nobody tells when it is unmapped, so that is registered
-// for each use. Owned by the endpoint; driver thread only.
+// for each use. Shared by the endpoints on one device, so that none pins a region again. Any thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "lib/memory.h"
@@ -24,11 +25,12 @@ class RegistrationCache {
   explicit RegistrationCache(std::shared_ptr<Device> device)
       : device_(std::move(device)), departures_(SharedMemory::departures()) {}
 
+  const std::shared_ptr<Device>& device() const { return device_; }
   /// `memory` for the device; what is given out stays good whatever the cache forgets.
   Result<std::shared_ptr<const DeviceMemory>> find_or_register(MemorySpan memory);
   /// Unpins regions that have gone since the last call.
   void forget_departed();
-  std::size_t size() const { return entries_.size(); }
+  std::size_t size() const;
 
  private:
   struct Entry {
@@ -37,7 +39,11 @@ class RegistrationCache {
     std::shared_ptr<const DeviceMemory> memory;
   };
 
+  Result<std::shared_ptr<const DeviceMemory>> pin(MemorySpan memory);
+  void forget_departed_locked();
+
   const std::shared_ptr<Device> device_;
+  mutable std::mutex mutex_;  // guards what follows
   std::vector<Entry> entries_;
   std::uint64_t uses_ = 0;
   std::uint64_t departures_;

@@ -17,8 +17,6 @@ namespace rondel::verbs {
 
 class SendQueue {
  public:
-  static constexpr std::uint32_t kSignalEvery = 16;
-
   /// `mark` is in the upper half of each request's number (ibv_wc::wr_id). `pair` is destroyed later.
   SendQueue(const VerbsLibrary& verbs, const QueuePair& pair, std::uint32_t mark);
 

@@ -9,6 +9,8 @@
 #include "transports/verbs/device.h"
 #include "transports/verbs/device_choice.h"
 #include "transports/verbs/endpoint.h"
+#include "transports/verbs/own_memory.h"
+#include "transports/verbs/registration_cache.h"
 #include "transports/verbs/survey.h"
 #include "transports/verbs/transport_on.h"
 
@@ -35,7 +37,8 @@ class VerbsTransport final : public Transport {
   Probe probe() const override {
     Probe probe;
     const auto choice = choose();
-    const Status usable = !choice.ok() ? choice.status() : meeting_place(false).status();
+    Status usable = !choice.ok() ? choice.status() : meeting_place(false).status();
+    if (usable.ok()) usable = try_memory();
     probe.usable = usable.ok();
     if (!usable.ok()) {
       probe.why_not = usable.text();
@@ -49,23 +52,33 @@ class VerbsTransport final : public Transport {
   Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
     auto place = meeting_place(options.single_host);
     RONDEL_TRY(place);
-    auto device = shared_device();
-    RONDEL_TRY(device);
-    return VerbsEndpoint::open(*std::move(device), *std::move(place), options, secret_, config_.spin);
+    auto memory = shared_memory();
+    RONDEL_TRY(memory);
+    return VerbsEndpoint::open(*std::move(memory), *std::move(place), options, secret_, config_.spin);
   }
 
  private:
-  /// Communicators of several threads may open endpoints at once.
-  Result<std::shared_ptr<Device>> shared_device() {
+  /// What the first link of a rank locks, locked for a moment: limits say less than trying.
+  Status try_memory() const {
+    const auto memory = shared_memory();
+    RONDEL_TRY(memory);
+    return OwnMemory::create((*memory)->device(), Link::kLockedBytes).status();
+  }
+
+  /// The device, with what is registered on it. Communicators of several threads may ask at once. One that
+  /// has failed is not used again: it may be back.
+  Result<std::shared_ptr<RegistrationCache>> shared_memory() const {
     const std::scoped_lock lock(mutex_);
-    if (device_ == nullptr) {
+    if (memory_ != nullptr) memory_->device()->events().take();
+    if (memory_ != nullptr && !memory_->device()->events().end().ok()) memory_ = nullptr;
+    if (memory_ == nullptr) {
       const auto choice = choose();
       RONDEL_TRY(choice);
       auto device = Device::open(*library_, *choice);
       RONDEL_TRY(device);
-      device_ = *std::move(device);
+      memory_ = std::make_shared<RegistrationCache>(*std::move(device));
     }
-    return device_;
+    return memory_;
   }
 
   Result<DeviceChoice> choose() const {
@@ -106,8 +119,8 @@ class VerbsTransport final : public Transport {
   const Result<VerbsLibrary> library_;
   const Config config_;
   const Secret secret_;
-  std::mutex mutex_;
-  std::shared_ptr<Device> device_;  // guarded by mutex_
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<RegistrationCache> memory_;  // guarded by mutex_; opened when it is first needed
 };
 
 }  // namespace

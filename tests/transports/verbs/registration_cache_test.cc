@@ -85,6 +85,21 @@ TEST_CASE("the cache is bounded: the region that was used longest ago goes") {
   CHECK(fabric.objects() == before + RegistrationCache::kMost);
 }
 
+TEST_CASE("F04: what is kept for later gives way where no more can be locked") {
+  FakeVerbs fabric;
+  RegistrationCache cache(open_fake());
+  auto kept = SharedMemory::create(4096);
+  auto used = SharedMemory::create(4096);
+  auto wanted = SharedMemory::create(4096);
+  REQUIRE((kept.ok() && used.ok() && wanted.ok()));
+  REQUIRE(cache.find_or_register(part_of(*kept, 0, 8)).ok());
+  const auto in_use = cache.find_or_register(part_of(*used, 0, 8));
+  fabric.limit_regions(2);
+  CHECK(cache.find_or_register(part_of(*wanted, 0, 8)).ok());
+  CHECK(cache.size() == 2);  // the one in use, the new one
+  CHECK(cache.find_or_register(part_of(*used, 0, 8)).value() == in_use.value());
+}
+
 TEST_CASE("F04: what can not be registered is an error each time, and nothing is kept") {
   FakeVerbs fabric;
   RegistrationCache cache(open_fake());

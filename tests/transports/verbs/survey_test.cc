@@ -84,7 +84,6 @@ TEST_CASE("F05: the library prepares for forks only where the kernel does not") 
     table.is_fork_initialized = status;
     const auto transport = make_transport_on(table, {}, *Secret::generate());
     CHECK(transport->probe().usable);
-    CHECK(fork_inits == 0);
     CHECK(transport->open({.single_host = true}).ok());
     return fork_inits;
   };

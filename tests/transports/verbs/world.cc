@@ -7,15 +7,15 @@
 
 namespace rondel::verbs::test {
 
-OneRank open_rank(const Secret& secret, Rank rank, const Config& config,
-                  const Result<VerbsLibrary>& library) {
+OneRank open_rank(const Secret& secret, Rank rank, const Config& config, const Result<VerbsLibrary>& library,
+                  Rank size) {
   OneRank one;
   one.transport = make_transport_on(library, config, secret);
   EndpointOptions options;
   options.rank = rank;
-  options.size = 2;
+  options.size = size;
   options.single_host = true;
-  options.hosts.assign(2, "here");
+  options.hosts.assign(static_cast<std::size_t>(size), "here");
   auto opened = one.transport->open(options);
   if (!opened.ok()) throw std::runtime_error(opened.status().text());
   one.endpoint = *std::move(opened);

@@ -22,9 +22,9 @@ struct OneRank {
   std::unique_ptr<Endpoint> endpoint;
 };
 
-/// Opens the endpoint of `rank` of two; throws when it can not, with the reason.
+/// Opens the endpoint of `rank` of `size`; throws when it can not, with the reason.
 OneRank open_rank(const Secret& secret, Rank rank, const Config& config = {},
-                  const Result<VerbsLibrary>& library = FakeVerbs::table());
+                  const Result<VerbsLibrary>& library = FakeVerbs::table(), Rank size = 2);
 
 /// Connects two endpoints to one another from two threads; the statuses of both.
 std::array<Status, 2> connect_pair(Endpoint& zero, Endpoint& one, Deadline deadline);
