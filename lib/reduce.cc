@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <vector>
 
 #include "lib/check.h"
@@ -25,8 +26,8 @@ constexpr std::size_t index_of(ReduceOp op) { return static_cast<std::size_t>(op
 
 // An integer average sums and divides block by block, so that the second pass finds its block in the L1
 // cache.
-void average_integers(DataType type, std::byte* destination, std::span<const void* const> sources,
-                      std::size_t elements) {
+void average_integers(DataType type, std::span<void* const> destinations,
+                      std::span<const void* const> sources, std::size_t elements) {
   const auto sum = best_kernels().fold_many[index_of(type)][index_of(ReduceOp::sum)];
   const std::size_t block = 8192 / size_of(type);
   std::vector<const void*> shifted(sources.begin(), sources.end());
@@ -35,8 +36,11 @@ void average_integers(DataType type, std::byte* destination, std::span<const voi
     const std::size_t offset = done * size_of(type);
     for (std::size_t s = 0; s < sources.size(); ++s)
       shifted[s] = static_cast<const std::byte*>(sources[s]) + offset;
-    sum(destination + offset, shifted.data(), shifted.size(), size);
-    divide(type, destination + offset, size, sources.size());
+    void* const first = static_cast<std::byte*>(destinations[0]) + offset;
+    sum(&first, 1, shifted.data(), shifted.size(), size);
+    divide(type, first, size, sources.size());
+    for (void* const other : destinations.subspan(1))
+      std::memcpy(static_cast<std::byte*>(other) + offset, first, size * size_of(type));
   }
 }
 
@@ -76,13 +80,18 @@ void fold(DataType type, ReduceOp op, void* destination, const void* first, cons
 
 void fold_many(DataType type, ReduceOp op, void* destination, std::span<const void* const> sources,
                std::size_t elements) {
+  fold_many(type, op, std::span<void* const>(&destination, 1), sources, elements);
+}
+
+void fold_many(DataType type, ReduceOp op, std::span<void* const> destinations,
+               std::span<const void* const> sources, std::size_t elements) {
   check(supports(type, op), "fold_many: the type supports the operator");
-  check(!sources.empty(), "fold_many: at least one source");
+  check(!sources.empty() && !destinations.empty(), "fold_many: at least one source and one destination");
   if (elements == 0) return;
   if (op == ReduceOp::average && !is_floating(type))
-    return average_integers(type, static_cast<std::byte*>(destination), sources, elements);
-  best_kernels().fold_many[index_of(type)][index_of(op)](destination, sources.data(), sources.size(),
-                                                         elements);
+    return average_integers(type, destinations, sources, elements);
+  best_kernels().fold_many[index_of(type)][index_of(op)](destinations.data(), destinations.size(),
+                                                         sources.data(), sources.size(), elements);
 }
 
 void divide(DataType type, void* data, std::size_t elements, std::uint64_t divisor) {

@@ -34,6 +34,11 @@ void fold(DataType type, ReduceOp op, void* destination, const void* first, cons
 void fold_many(DataType type, ReduceOp op, void* destination, std::span<const void* const> sources,
                std::size_t elements);
 
+/// The same, written to each of `destinations` as it is computed. At least one; none may be a part of
+/// another.
+void fold_many(DataType type, ReduceOp op, std::span<void* const> destinations,
+               std::span<const void* const> sources, std::size_t elements);
+
 /// data[i] /= divisor: true division for floats, towards zero for integers. The last step of an average by
 /// ring.
 void divide(DataType type, void* data, std::size_t elements, std::uint64_t divisor);

@@ -17,8 +17,9 @@ namespace rondel {
 struct ReduceKernels {
   using Fold = void (*)(void* destination, const void* first, const void* second, std::size_t elements,
                         float second_share);
-  using FoldMany = void (*)(void* destination, const void* const* sources, std::size_t count,
-                            std::size_t elements);
+  /// The same result to each of `destinations`.
+  using FoldMany = void (*)(void* const* destinations, std::size_t destination_count,
+                            const void* const* sources, std::size_t count, std::size_t elements);
   using Divide = void (*)(void* data, std::size_t elements, std::uint64_t divisor);
   using Scale = void (*)(void* data, std::size_t elements, double factor);
 

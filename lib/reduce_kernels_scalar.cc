@@ -167,8 +167,8 @@ struct ScalarSet {
   }
 
   template <DataType type, ReduceOp op>
-  static void fold_many(void* destination, const void* const* sources, std::size_t count,
-                        std::size_t elements) {
+  static void fold_many(void* const* destinations, std::size_t destination_count, const void* const* sources,
+                        std::size_t count, std::size_t elements) {
     using F = Format<type>;
     constexpr std::size_t kBlock = 256;
     constexpr bool kScaled = op == ReduceOp::average && type == DataType::bfloat16;
@@ -187,7 +187,8 @@ struct ScalarSet {
       for (std::size_t i = 0; i < size; ++i) {
         if constexpr (kScaled) sums[i] /= static_cast<float>(count) * kBfloat16AverageScale;
         if constexpr (op == ReduceOp::average && !kScaled) sums[i] = quotient(sums[i], count);
-        store<F>(static_cast<std::byte*>(destination), begin + i, sums[i]);
+        for (std::size_t d = 0; d < destination_count; ++d)
+          store<F>(static_cast<std::byte*>(destinations[d]), begin + i, sums[i]);
       }
     }
   }

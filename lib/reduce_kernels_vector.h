@@ -39,12 +39,13 @@ struct ScaledLanes : L {
   }
 };
 
-// destination = function(sources[0], ..., sources[count - 1]) by whole registers, `kUnroll` at a time, and a
-// partial one at the end. All loads of a step come before its stores, so the destination may be one of the
-// sources.
+// Each destination = function(sources[0], ..., sources[count - 1]) by whole registers, `kUnroll` at a time,
+// and a partial one at the end. All loads of a step come before its stores, so a destination may be one of
+// the sources.
 template <class Isa, class Lanes, std::size_t kUnroll, class Combine, class Finish>
 struct Loop {
-  std::byte* destination;
+  std::byte* const* destinations;
+  std::size_t destination_count;
   const std::byte* const* sources;
   std::size_t count;
   Combine combine;
@@ -60,7 +61,8 @@ struct Loop {
         sums[r] = combine(sums[r], Lanes::load(source + r * Isa::kBytes));
     }
     for (std::size_t r = 0; r < kRegisters; ++r) sums[r] = finish(sums[r]);
-    Lanes::store(destination + offset, sums);
+    Lanes::store(destinations[0] + offset, sums);
+    for (std::size_t d = 1; d < destination_count; ++d) Lanes::store(destinations[d] + offset, sums);
   }
 
   [[gnu::always_inline]] void partial_step(std::size_t offset, std::size_t bytes) const {
@@ -73,7 +75,7 @@ struct Loop {
     }
     sum[0] = finish(sum[0]);
     Lanes::store(stage, sum);
-    Isa::copy_out(destination + offset, stage, bytes);
+    for (std::size_t d = 0; d < destination_count; ++d) Isa::copy_out(destinations[d] + offset, stage, bytes);
   }
 
   [[gnu::always_inline]] void run(std::size_t elements) const {
@@ -86,11 +88,15 @@ struct Loop {
 };
 
 template <class Isa, class Lanes, std::size_t kUnroll, class Combine, class Finish>
-[[gnu::always_inline]] inline void run_loop(void* destination, const void* const* sources, std::size_t count,
+[[gnu::always_inline]] inline void run_loop(void* const* destinations, std::size_t destination_count,
+                                            const void* const* sources, std::size_t count,
                                             std::size_t elements, Combine combine, Finish finish) {
-  Loop<Isa, Lanes, kUnroll, Combine, Finish>{static_cast<std::byte*>(destination),
-                                             reinterpret_cast<const std::byte* const*>(sources), count,
-                                             combine, finish}
+  Loop<Isa, Lanes, kUnroll, Combine, Finish>{reinterpret_cast<std::byte* const*>(destinations),
+                                             destination_count,
+                                             reinterpret_cast<const std::byte* const*>(sources),
+                                             count,
+                                             combine,
+                                             finish}
       .run(elements);
 }
 
@@ -111,18 +117,18 @@ struct VectorSet {
       const auto mean = [ first_share, second_share ](Value a, Value b) __attribute__((always_inline)) {
         return L::mean(a, b, first_share, second_share);
       };
-      run_loop<Isa, L, 2>(destination, sources, 2, elements, mean, keep);
+      run_loop<Isa, L, 2>(&destination, 1, sources, 2, elements, mean, keep);
     } else {
       const auto combine = [](Value a, Value b) __attribute__((always_inline)) {
         return L::template combine<op>(a, b);
       };
-      run_loop<Isa, L, 4>(destination, sources, 2, elements, combine, keep);
+      run_loop<Isa, L, 4>(&destination, 1, sources, 2, elements, combine, keep);
     }
   }
 
   template <DataType type, ReduceOp op>
-  static void fold_many(void* destination, const void* const* sources, std::size_t count,
-                        std::size_t elements) {
+  static void fold_many(void* const* destinations, std::size_t destination_count, const void* const* sources,
+                        std::size_t count, std::size_t elements) {
     using L = Lanes<Isa, type>;
     using Value = typename L::Value;
     const auto combine = [](Value a, Value b) __attribute__((always_inline)) {
@@ -133,10 +139,10 @@ struct VectorSet {
       using Terms = std::conditional_t<kScaled, ScaledLanes<L>, L>;
       const auto divisor = static_cast<typename L::Scalar>(count) * (kScaled ? kBfloat16AverageScale : 1);
       const auto average = [divisor](Value a) __attribute__((always_inline)) { return L::over(a, divisor); };
-      run_loop<Isa, Terms, 4>(destination, sources, count, elements, combine, average);
+      run_loop<Isa, Terms, 4>(destinations, destination_count, sources, count, elements, combine, average);
     } else {
       const auto keep = [](Value a) __attribute__((always_inline)) { return a; };
-      run_loop<Isa, L, 4>(destination, sources, count, elements, combine, keep);
+      run_loop<Isa, L, 4>(destinations, destination_count, sources, count, elements, combine, keep);
     }
   }
 
@@ -168,7 +174,7 @@ struct VectorSet {
     using Value = typename L::Value;
     const void* const sources[1] = {data};
     const auto unused = [](Value a, Value) __attribute__((always_inline)) { return a; };
-    run_loop<Isa, L, 4>(data, sources, 1, elements, unused, function);
+    run_loop<Isa, L, 4>(&data, 1, sources, 1, elements, unused, function);
   }
 };
 

@@ -357,7 +357,7 @@ std::size_t Direct::bytes_assembled() const {
   return elements * size_of(request.type);
 }
 
-// This rank's share, block by block: folded once, stored to all while it is in the cache.
+// This rank's share, block by block: folded once, stored to all.
 void Direct::all_reduce() {
   const CollectiveRequest& request = operation_->request;
   const std::size_t element = size_of(request.type);
@@ -366,14 +366,13 @@ void Direct::all_reduce() {
   const std::size_t share = (even + kShareAlignment - 1) / kShareAlignment * kShareAlignment;
   const std::size_t begin = std::min(total, share * static_cast<std::size_t>(rank_));
   const std::size_t end = std::min(total, begin + share);
-  const auto own = static_cast<std::size_t>(rank_);
   std::vector<const void*> sources(inputs_.size());
+  std::vector<void*> destinations(outputs_.size());
   for (std::size_t at = begin; at < end && !peer_closed(); at += kBlockBytes) {
     const std::size_t bytes = std::min(kBlockBytes, end - at);
     for (std::size_t i = 0; i < sources.size(); ++i) sources[i] = moved(inputs_[i], at);
-    fold_many(request.type, request.op, outputs_[own] + at, sources, bytes / element);
-    for (std::size_t i = 0; i < outputs_.size(); ++i)
-      if (i != own) std::memcpy(outputs_[i] + at, outputs_[own] + at, bytes);
+    for (std::size_t i = 0; i < destinations.size(); ++i) destinations[i] = outputs_[i] + at;
+    fold_many(request.type, request.op, destinations, sources, bytes / element);
   }
   const std::size_t others = (end - begin) * static_cast<std::size_t>(size_ - 1);
   memory_.count(others, others);

@@ -178,8 +178,12 @@ TEST_CASE("reduce: long integer averages are cut in blocks without a seam, also 
     expected[i] = static_cast<std::int16_t>((first[i] + second[i]) / 2);
   }
   const std::array<const void*, 2> sources{first.data(), second.data()};
-  rondel::fold_many(DataType::int16, ReduceOp::average, second.data(), sources, kElements);
+  std::vector<std::int16_t> third(kElements);
+  const std::array<void*, 3> destinations{second.data(), third.data(), first.data()};
+  rondel::fold_many(DataType::int16, ReduceOp::average, destinations, sources, kElements);
   CHECK(second == expected);
+  CHECK(third == expected);
+  CHECK(first == expected);
 }
 
 // The ends of the type, random values, and the multiples of the divisor with the values just below them,
