@@ -75,18 +75,17 @@ std::vector<std::unique_ptr<Transport>> make_transports(const Config& config, co
 }
 
 std::vector<BackendReport> report_backends(const Config& config) {
-  const auto secret = Secret::generate();  // only looked at when something connects
   std::vector<BackendReport> reports;
-  for (const Row& row : kRows) {
-    BackendReport report{.name = std::string(row.name), .built = row.make != nullptr, .probe = {}};
-    if (!report.built)
-      report.probe.why_not = row.why_not_built;
-    else if (secret.ok())
-      report.probe = row.make(config, *secret)->probe();
-    else
-      report.probe.why_not = secret.status().text();
-    reports.push_back(std::move(report));
-  }
+  // Nothing connects while it is only looked at, so any secret will do.
+  const auto secret = Secret::generate();
+  if (secret.ok())
+    for (const auto& transport : make_transports(config, *secret))
+      reports.push_back({.name = std::string(transport->name()), .built = true, .probe = transport->probe()});
+  for (const Row& row : kRows)
+    if (row.make == nullptr)
+      reports.push_back({.name = std::string(row.name),
+                         .built = false,
+                         .probe = {.usable = false, .why_not = std::string(row.why_not_built)}});
   return reports;
 }
 

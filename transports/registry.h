@@ -17,7 +17,8 @@ namespace rondel {
 /// connections.
 std::vector<std::unique_ptr<Transport>> make_transports(const Config& config, const Secret& secret);
 
-/// One line for each backend that Rondel knows: built or not, usable or why not. For --check-build.
+/// One line for each transport that Rondel knows, in order of preference, then those that are not built:
+/// usable or why not. For --check-build.
 struct BackendReport {
   std::string name;
   bool built = false;

@@ -141,9 +141,9 @@ Result<Choice> select_transport(std::span<const Offers> by_rank, std::span<const
   }
   if (!best.transport.empty()) return best;
   if (reasons.empty()) reasons = "no rank offers any";
-  return Status(Code::unavailable,
-                fmt::format("no transport that all {} ranks can use ({})", by_rank.size(), reasons),
-                wanted.empty() ? "" : "unset RONDEL_TRANSPORT (--transport) to let Rondel choose");
+  return Status(
+      Code::unavailable, fmt::format("no transport that all {} ranks can use ({})", by_rank.size(), reasons),
+      wanted.empty() ? "" : "mend that, or unset RONDEL_TRANSPORT (--transport) to let Rondel choose");
 }
 
 }  // namespace rondel

@@ -24,7 +24,7 @@ TEST_CASE("the report names every backend, and why one can not be used") {
     CHECK(report.probe.usable == report.probe.why_not.empty());
     CHECK((report.built || !report.probe.usable));
   }
-  CHECK(names == std::set<std::string>{"nccl", "shm", "tcp", "verbs"});
+  for (const char* const name : {"nccl", "shm", "tcp", "verbs", "loopback"}) CHECK(names.contains(name));
 }
 
 TEST_CASE("what the report calls built is what the registry makes") {
