@@ -32,7 +32,7 @@ Session& session() {
 // A child made by fork() does not speak for its parent.
 void say_goodbye() {
   Session& ours = session();
-  if (ours.process == ::getpid()) ours.pmi->finalize();
+  if (ours.pmi != nullptr && ours.process == ::getpid()) ours.pmi->finalize();
 }
 
 int milliseconds_left(Deadline deadline) {

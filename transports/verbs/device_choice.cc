@@ -56,6 +56,7 @@ std::vector<GidFacts> usable_gids(const PortFacts& port) {
 
 std::string list_of(const std::vector<GidFacts>& gids) {
   std::vector<std::string> items;
+  items.reserve(gids.size());
   for (const GidFacts& gid : gids)
     items.push_back(fmt::format("{} ({} {})", gid.index, name_of(gid.kind), text_of(gid.gid)));
   return items.empty() ? "none" : joined(items, ", ");

@@ -98,7 +98,7 @@ Status VerbsEndpoint::connect(std::span<const Bytes> by_rank, std::span<const Ra
     }
     meeting_.dial(peer, *reach, deadline);
   }
-  const Status outcome = await_links(neighbours, deadline);
+  Status outcome = await_links(neighbours, deadline);
   meeting_.stop_dialling(links_);
   return outcome;
 }

@@ -148,6 +148,7 @@ Result<std::vector<DeviceFacts>> survey(const VerbsLibrary& verbs) {
   }
   const std::unique_ptr<ibv_device*, void (*)(ibv_device**)> owned(list, verbs.free_device_list);
   std::vector<DeviceFacts> devices;
+  devices.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) devices.push_back(device_facts(verbs, list[i]));
   return devices;
 }
