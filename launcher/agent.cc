@@ -3,101 +3,349 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "launcher/agent_protocol.h"
+#include "launcher/event_loop.h"
+#include "launcher/frame_channel.h"
+#include "launcher/guardian.h"
+#include "launcher/host_ranks.h"
+#include "launcher/job_processes.h"
+#include "launcher/rank_input.h"
+#include "launcher/rank_output.h"
+#include "launcher/resources.h"
+#include "launcher/signals.h"
+#include "launcher/store_finder.h"
+#include "lib/config.h"
+#include "lib/host_identity.h"
 
 namespace rondel {
 namespace {
 
-struct OutputPipe {
-  UniqueFd ours;
-  UniqueFd rank_s;
+using Clock = Deadline::Clock;
+using Milliseconds = std::chrono::milliseconds;
+
+constexpr Milliseconds kSweepPause{20};        // between looks for processes that should have ended
+constexpr Milliseconds kOutsiderSilence{500};  // after the job's end, for output that outsiders hold open
+constexpr Milliseconds kAfterKill{2'000};      // for killed processes that a system call holds
+
+class Agent {
+ public:
+  static Result<std::unique_ptr<Agent>> create(AgentSetup setup);
+  void run();
+
+ private:
+  enum class Stage {
+    waiting,   // for the order
+    running,   // ranks live, or may
+    ending,    // whatever lives of the job is being ended
+    draining,  // the rest of the output is on its way
+    done
+  };
+
+  Agent(AgentSetup setup, EventLoop loop, SignalSource signals)
+      : elsewhere_(setup.elsewhere),
+        version_(std::move(setup.version)),
+        loop_(std::move(loop)),
+        signals_(std::move(signals)),
+        channel_(loop_, std::move(setup.from_launcher), std::move(setup.to_launcher)),
+        output_(loop_, [this](const agent::FromAgent& message) { send(message); }),
+        input_(loop_, [this](const agent::FromAgent& message) { send(message); }) {}
+
+  Status greet();
+  void send(const agent::FromAgent& message) { channel_.send(encode(message)); }
+  Status take(std::span<const std::byte> body);
+  Status take(agent::Order& order);
+  Status take(agent::Signal& signal);
+  Status take(agent::Kill& kill);
+  Status take(agent::Finish& finish);
+  Status take(agent::Room& room);
+  Status take(agent::InputPiece& piece) { return input_.take(piece.bytes); }
+  Status take(agent::InputEnd&) { return input_.end(), Status(); }
+  Status take(agent::Alive&) { return {}; }
+  Status prepare(agent::Order& order);
+  Status start_ranks();
+  Status start_rank(const RankPlace& place);
+  Result<int> input_for(Rank rank);
+  void take_signals();
+  void end_job(Milliseconds grace);
+  void abandon();
+  void look_around(Clock::time_point now);
+  void end(Clock::time_point now);
+  Clock::time_point next_look(Clock::time_point now) const;
+
+  const bool elsewhere_;
+  const std::string version_;
+  EventLoop loop_;
+  SignalSource signals_;
+  FrameChannel channel_;
+  RankOutput output_;
+  RankInput input_;
+  std::optional<Guardian> guardian_;
+  std::optional<HostRanks> ranks_;
+  JobMark mark_;
+  UniqueFd forwarded_;  // the stdin rank's end of its pipe, until that rank is started
+  Stage stage_ = Stage::waiting;
+  bool abandoned_ = false;
+  bool paused_ = false;  // the launcher is stopped, and so are the ranks: its silence says nothing
+  Clock::time_point heard_ = Clock::now();
+  Clock::time_point kill_at_ = Clock::time_point::max();
 };
 
-Result<OutputPipe> open_pipe() {
-  constexpr int kPipeBytes = 256 * 1024;
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    return system_failure(Code::unavailable, "opening a pipe for output", errno);
-  OutputPipe pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-  ::fcntl(pipe.ours.get(), F_SETFL, O_NONBLOCK);       // of our end only
-  ::fcntl(pipe.ours.get(), F_SETPIPE_SZ, kPipeBytes);  // faster when the system grants it
-  return pipe;
+Result<std::unique_ptr<Agent>> Agent::create(AgentSetup setup) {
+  auto signals = SignalSource::create();
+  if (!signals.ok()) return std::move(signals).status();
+  auto loop = EventLoop::create();
+  if (!loop.ok()) return std::move(loop).status();
+  std::unique_ptr<Agent> made(new Agent(std::move(setup), *std::move(loop), *std::move(signals)));
+  RONDEL_TRY(made->greet());
+  return made;
+}
+
+Status Agent::greet() {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // orphans of the job come to us, not to init
+  RONDEL_TRY(loop_.watch(signals_.fd(), EPOLLIN, [this] { take_signals(); }));
+  RONDEL_TRY(channel_.open([this](std::span<const std::byte> body) { return take(body); },
+                           [this](const Status&) { abandon(); }));
+  const auto route = parse_ssh_connection(environment_variable("SSH_CONNECTION"));
+  const auto port = find_free_port();
+  if (!port.ok()) return port.status();
+  channel_.send_raw(agent::kAgentMagic);
+  send(agent::Hello{.version = version_,
+                    .host = host_name(),
+                    .address = own_address(elsewhere_ ? route : std::nullopt),
+                    .free_port = *port,
+                    .pid = ::getpid()});
+  return {};
+}
+
+void Agent::run() {
+  while (stage_ != Stage::done) {
+    const auto now = Clock::now();
+    if (!loop_.wait(next_look(now) - now).ok()) break;
+    look_around(Clock::now());
+  }
+  channel_.flush_within(Milliseconds(5'000));
+}
+
+Status Agent::take(std::span<const std::byte> body) {
+  auto message = agent::decode_from_launcher(body);
+  if (!message.ok()) return std::move(message).status();
+  heard_ = Clock::now();
+  paused_ = false;
+  if (std::holds_alternative<agent::Order>(*message) != (stage_ == Stage::waiting))
+    return Status(Code::refused, "the one order is not where it belongs");
+  return std::visit([this](auto& one) { return take(one); }, *message);
+}
+
+Status Agent::take(agent::Order& order) {
+  stage_ = Stage::running;
+  Status started = prepare(order);
+  if (started.ok()) started = start_ranks();
+  if (!started.ok()) send(agent::StartFailed{started.text()});
+  return {};
+}
+
+Status Agent::prepare(agent::Order& order) {
+  const auto secret = Secret::from_bytes(order.secret);
+  if (!secret.ok()) return secret.status();
+  const auto limit = make_room_for_descriptors(32 + 2 * order.ranks.size(), order.ranks.size(), "agent");
+  if (!limit.ok()) return limit.status();
+  auto guardian = Guardian::start(order.contact.job, order.grace);
+  if (!guardian.ok()) return std::move(guardian).status();
+  guardian_.emplace(*std::move(guardian));
+  mark_ = {.job = order.contact.job,
+           .sessions = {},
+           .adopter = ::getpid(),
+           .spared = {::getpid(), guardian_->pid(), elsewhere_ ? -1 : ::getppid()}};
+  std::string store = order.stores.front();
+  if (elsewhere_) {
+    const auto route = parse_ssh_connection(environment_variable("SSH_CONNECTION"));
+    auto found = find_store(order.stores, route ? route->client : "", *secret, Deadline::in(order.patience));
+    if (!found.ok()) return std::move(found).status();
+    store = *std::move(found);
+  }
+  order.contact.store = "tcp://" + store;
+  // Rank 0 is on the launcher's host: there it is reached as the store is.
+  if (order.contact.master_address.empty()) order.contact.master_address = store.substr(0, store.rfind(':'));
+  if (order.own_variables) add_host_variables(order.environment, inherited_environment());
+  heard_ = Clock::now();
+  send(agent::Joined{order.contact.store});
+  for (std::size_t i = 0; i < agent::kStreams; ++i)
+    output_.grant(static_cast<agent::Stream>(i), order.output_window);
+  ranks_.emplace(std::move(order), RankSetup{signals_.original_mask(), *limit});
+  return {};
+}
+
+Status Agent::start_ranks() {
+  for (const RankPlace& place : ranks_->order().ranks) RONDEL_TRY(start_rank(place));
+  return {};
+}
+
+Result<int> Agent::input_for(Rank rank) {
+  const agent::Order& order = ranks_->order();
+  if (order.input == agent::Input::none || order.input_rank != rank) return -1;
+  if (order.input == agent::Input::inherited) return elsewhere_ ? -1 : STDIN_FILENO;
+  auto pipe = input_.open();
+  if (!pipe.ok()) return std::move(pipe).status();
+  forwarded_ = *std::move(pipe);
+  return forwarded_.get();
+}
+
+Status Agent::start_rank(const RankPlace& place) {
+  const auto input = input_for(place.rank);
+  if (!input.ok()) return input.status();
+  auto started = ranks_->start(place, *input);
+  forwarded_.reset();
+  if (!started.ok()) return std::move(started).status();
+  mark_.sessions.push_back(started->pid);
+  guardian_->protect(started->pid);
+  send(agent::Started{place.rank, started->pid});
+  RONDEL_TRY(output_.add(place.rank, agent::Stream::standard_output, std::move(started->standard_output)));
+  return output_.add(place.rank, agent::Stream::standard_error, std::move(started->standard_error));
+}
+
+Status Agent::take(agent::Signal& signal) {
+  if (ranks_) ranks_->signal_ranks(signal.number);
+  paused_ = signal.number == SIGSTOP;
+  return {};
+}
+
+Status Agent::take(agent::Kill&) {
+  if (stage_ == Stage::draining) output_.discard();  // somebody does not want to wait for the rest
+  kill_at_ = std::min(kill_at_, Clock::now());
+  return {};
+}
+
+Status Agent::take(agent::Finish& finish) {
+  if (stage_ == Stage::running) end_job(finish.grace);
+  return {};
+}
+
+Status Agent::take(agent::Room& room) {
+  output_.grant(room.stream, room.bytes);
+  return {};
+}
+
+void Agent::take_signals() {
+  bool asked = false, children = false;
+  for (const int signal : signals_.take()) {
+    children = children || signal == SIGCHLD;
+    asked = asked || signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
+  }
+  if (children && ranks_) {
+    const auto endings = ranks_->collect();
+    if (!endings.empty()) send(agent::Ended{endings});
+    collect_orphans(mark_);
+  }
+  // Somebody of this host ends us: the launcher sees our ranks end, and stops the others.
+  if (asked && !abandoned_) {
+    if (ranks_) ranks_->signal_ranks(SIGTERM);
+    if (kill_at_ == Clock::time_point::max() && ranks_) kill_at_ = Clock::now() + ranks_->order().grace;
+    if (!ranks_) stage_ = Stage::done;
+  }
+}
+
+void Agent::end_job(Milliseconds grace) {
+  stage_ = Stage::ending;
+  signal_job(mark_, SIGTERM);
+  kill_at_ = std::min(kill_at_, Clock::now() + grace);
+}
+
+/// The launcher is gone, and with it everybody who would read.
+void Agent::abandon() {
+  if (abandoned_) return;
+  abandoned_ = true;
+  channel_.close();
+  output_.discard();
+  input_.end();
+  if (!ranks_) {
+    stage_ = Stage::done;
+    return;
+  }
+  ranks_->signal_ranks(SIGTERM);
+  ranks_->signal_ranks(SIGCONT);  // a stopped process would not notice
+  end_job(ranks_->order().grace);
+}
+
+void Agent::look_around(Clock::time_point now) {
+  const bool watched = ranks_ && ranks_->order().silence.count() > 0 && !paused_ && !abandoned_;
+  if (watched && now - heard_ >= ranks_->order().silence) abandon();
+  if (stage_ == Stage::running && now >= kill_at_ && ranks_ && !ranks_->all_ended()) {
+    ranks_->signal_ranks(SIGKILL);
+    signal_job(mark_, SIGKILL);
+  }
+  if (stage_ == Stage::ending) end(now);
+  if (stage_ != Stage::draining) return;
+  output_.close_silent_streams(kOutsiderSilence);
+  if (output_.streams_open()) return;
+  send(agent::Done{});
+  stage_ = Stage::done;
+}
+
+void Agent::end(Clock::time_point now) {
+  const bool kill = now >= kill_at_;
+  const std::size_t living = signal_job(mark_, kill ? SIGKILL : 0);
+  if (living > 0 && !(kill && now >= kill_at_ + kAfterKill)) return;
+  stage_ = abandoned_ ? Stage::done : Stage::draining;
+}
+
+Clock::time_point Agent::next_look(Clock::time_point now) const {
+  if (stage_ == Stage::ending) return now + kSweepPause;
+  if (stage_ == Stage::draining) return now + 5 * kSweepPause;
+  auto next = now + std::chrono::hours(1);
+  if (!ranks_) return next;
+  if (kill_at_ != Clock::time_point::max())
+    next = ranks_->all_ended() ? next : std::max(kill_at_, now + kSweepPause);
+  if (ranks_->order().silence.count() > 0 && !paused_)
+    next = std::min(next, heard_ + ranks_->order().silence);
+  return next;
 }
 
 }  // namespace
 
-Result<UniqueFd> Agent::secret_descriptor() const {
-  UniqueFd fd(::memfd_create("rondel-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd) return system_failure(Code::unavailable, "opening memory for the job secret", errno);
-  const auto bytes = secret_.bytes();
-  const bool written =
-      ::write(fd.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) &&
-      ::lseek(fd.get(), 0, SEEK_SET) == 0 &&
-      ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
-  if (!written) return system_failure(Code::io_error, "handing over the job secret", errno);
-  return fd;
-}
-
-Result<UniqueFd> Agent::input_for(Rank rank) const {
-  // A background job must not take the terminal's input away from the shell.
-  const bool background = ::isatty(0) == 1 && ::tcgetpgrp(0) != ::getpgrp();
-  const bool reads = job_.stdin_rank == rank && !background;
-  UniqueFd fd(reads ? ::fcntl(0, F_DUPFD_CLOEXEC, 3) : ::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!fd) return system_failure(Code::unavailable, "opening standard input", errno);
-  return fd;
-}
-
-Result<Agent::Started> Agent::start(const RankPlace& place) {
-  auto out = open_pipe();
-  if (!out.ok()) return std::move(out).status();
-  auto err = open_pipe();
-  if (!err.ok()) return std::move(err).status();
-  auto in = input_for(place.rank);
-  if (!in.ok()) return std::move(in).status();
-  const auto secret = secret_descriptor();
-  if (!secret.ok()) return secret.status();
-
-  ProcessRequest request;
-  request.words = job_.program;
-  request.environment = rank_environment(job_.environment, place, job_.contact, secret->get());
-  request.directory = job_.directory;
-  request.standard_input = in->get();
-  request.standard_output = out->rank_s.get();
-  request.standard_error = err->rank_s.get();
-  request.inherited = secret->get();
-  request.signal_mask = job_.signal_mask;
-  request.descriptor_limit = job_.descriptor_limit;
-  auto process = Process::spawn(request);
-  if (!process.ok()) return std::move(process).status().with(fmt::format("cannot start rank {}", place.rank));
-  const pid_t pid = process->pid();
-  children_.push_back({place.rank, *std::move(process)});
-  return Started{place.rank, pid, std::move(out->ours), std::move(err->ours)};
-}
-
-std::vector<RankEnding> Agent::collect() {
-  std::vector<RankEnding> endings;
-  for (Child& child : children_) {
-    if (child.ended) continue;
-    const auto ending = child.process.ending();
-    if (!ending) continue;
-    child.ended = true;
-    endings.push_back({child.rank, *ending});
+int run_agent(AgentSetup setup) {
+  auto made = Agent::create(std::move(setup));
+  if (!made.ok()) {
+    fmt::print(stderr, "rondelrun --agent: {}\n", made.status().text());
+    return 1;
   }
-  return endings;
+  (*made)->run();
+  return 0;
 }
 
-void Agent::signal_ranks(int signal) const {
-  for (const Child& child : children_)
-    if (!child.ended) child.process.signal_group(signal);
-}
-
-std::vector<pid_t> Agent::sessions() const {
-  std::vector<pid_t> sessions;
-  for (const Child& child : children_) sessions.push_back(child.process.pid());
-  return sessions;
+Result<LocalAgent> fork_agent(const std::string& version) {
+  constexpr int kPipeBytes = 1 << 20;
+  int down[2], up[2];
+  if (::pipe2(down, O_CLOEXEC) != 0) return system_failure(Code::out_of_resources, "pipe", errno);
+  UniqueFd from_launcher(down[0]), to_agent(down[1]);
+  if (::pipe2(up, O_CLOEXEC) != 0) return system_failure(Code::out_of_resources, "pipe", errno);
+  UniqueFd from_agent(up[0]), to_launcher(up[1]);
+  ::fcntl(up[1], F_SETPIPE_SZ, kPipeBytes);  // faster when the system grants it
+  const pid_t pid = ::fork();
+  if (pid < 0) return system_failure(Code::out_of_resources, "fork", errno);
+  if (pid > 0) return LocalAgent{pid, std::move(to_agent), std::move(from_agent)};
+  ::setsid();  // the terminal's signals are not for it
+  ::prctl(PR_SET_NAME, "rondelrun-agent");
+  // It must not hold the launcher's output open: its readers wait for the end.
+  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  ::dup2(nothing, STDOUT_FILENO);
+  ::dup2(nothing, STDERR_FILENO);
+  to_agent.reset();
+  from_agent.reset();
+  ::_exit(run_agent({.from_launcher = std::move(from_launcher),
+                     .to_launcher = std::move(to_launcher),
+                     .version = version,
+                     .elsewhere = false}));
 }
 
 }  // namespace rondel

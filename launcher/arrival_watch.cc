@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <vector>
-
 namespace rondel {
 
 std::optional<std::string> ArrivalWatch::look(std::span<const std::int32_t> arrived, Time now) {
@@ -19,7 +17,9 @@ std::optional<std::string> ArrivalWatch::look(std::span<const std::int32_t> arri
   int missing = 0;
   for (Rank rank = 0; rank < ranks_; ++rank) {
     if (here[static_cast<std::size_t>(rank)]) continue;
-    if (++missing <= kMostNamed) names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
+    if (++missing > kMostNamed) continue;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
+    if (!hosts_.empty()) names += fmt::format(" ({})", hosts_[static_cast<std::size_t>(rank)]);
   }
   over_ = missing == 0 || now - *first_seen_ >= patience_;
   if (missing == 0 || !over_) return std::nullopt;

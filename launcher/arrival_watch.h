@@ -9,6 +9,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lib/deadline.h"
 #include "lib/types.h"
@@ -19,7 +21,9 @@ class ArrivalWatch {
  public:
   using Time = Deadline::Clock::time_point;
 
-  ArrivalWatch(Rank ranks, std::chrono::milliseconds patience) : ranks_(ranks), patience_(patience) {}
+  /// `hosts` by rank, to be named too; empty when all ranks share one.
+  ArrivalWatch(Rank ranks, std::chrono::milliseconds patience, std::vector<std::string> hosts = {})
+      : ranks_(ranks), patience_(patience), hosts_(std::move(hosts)) {}
 
   /// A sentence that names the missing ranks, once, when `patience` has passed since the first one joined.
   std::optional<std::string> look(std::span<const std::int32_t> arrived, Time now);
@@ -29,6 +33,7 @@ class ArrivalWatch {
  private:
   Rank ranks_;
   std::chrono::milliseconds patience_;
+  std::vector<std::string> hosts_;
   std::optional<Time> first_seen_;
   bool over_ = false;
 };

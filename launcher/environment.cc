@@ -81,6 +81,7 @@ Status export_one(const std::string& argument, std::span<const std::string> inhe
                   BaseEnvironment& base) {
   const std::string name(name_in(argument));
   RONDEL_TRY(check_name(name, argument));
+  base.named.insert(name);
   if (name.size() != argument.size()) {
     collected[name] = argument;
     base.chosen.insert(name);
@@ -92,6 +93,7 @@ Status export_one(const std::string& argument, std::span<const std::string> inhe
   for (const std::string& entry : inherited) {
     if (!(prefix ? entry.starts_with(wanted) : name_in(entry) == wanted)) continue;
     collected[std::string(name_in(entry))] = entry;
+    base.named.emplace(name_in(entry));
     found = true;
   }
   if (!found)
@@ -116,6 +118,38 @@ Result<BaseEnvironment> base_environment(std::span<const std::string> inherited,
   for (const std::string& argument : exports) RONDEL_TRY(export_one(argument, inherited, collected, base));
   for (auto& [name, entry] : collected) base.variables.push_back(std::move(entry));
   return base;
+}
+
+bool is_host_variable(std::string_view name) {
+  constexpr std::array<std::string_view, 28> kNames{
+      // the account and its shell, which may differ from host to host
+      "HOME", "USER", "LOGNAME", "SHELL", "SHLVL", "MAIL", "_",
+      // the machine
+      "HOSTNAME", "HOST", "HOSTTYPE", "MACHTYPE", "OSTYPE",
+      // folders of its own disk
+      "TMPDIR", "TMP", "TEMP",
+      // sockets, tickets and terminals of one login
+      "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "DBUS_SESSION_BUS_ADDRESS", "KRB5CCNAME", "GPG_TTY",
+      "GPG_AGENT_INFO", "WINDOWID", "TMUX", "STY", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET"};
+  return name.starts_with("SSH_") || name.starts_with("XDG_") ||
+         std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+BaseEnvironment for_other_host(const BaseEnvironment& base) {
+  BaseEnvironment other = base;
+  other.warnings.clear();
+  std::erase_if(other.variables, [&base](const std::string& entry) {
+    const std::string_view name = name_in(entry);
+    return is_host_variable(name) && !base.named.contains(name);
+  });
+  return other;
+}
+
+void add_host_variables(BaseEnvironment& base, std::span<const std::string> own) {
+  std::set<std::string, std::less<>> there;
+  for (const std::string& entry : base.variables) there.emplace(name_in(entry));
+  for (const std::string& entry : own)
+    if (is_host_variable(name_in(entry)) && !there.contains(name_in(entry))) base.variables.push_back(entry);
 }
 
 std::vector<std::string> rank_environment(const BaseEnvironment& base, const RankPlace& place,

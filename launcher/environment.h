@@ -35,6 +35,7 @@ std::vector<RankVariable> rank_variables();
 struct BaseEnvironment {
   std::vector<std::string> variables;
   std::set<std::string, std::less<>> chosen;  ///< names that -x set to a value
+  std::set<std::string, std::less<>> named;   ///< all names that -x gave, with or without a value
   std::vector<std::string> warnings;          ///< an exported name that is not set
 };
 
@@ -42,6 +43,14 @@ struct BaseEnvironment {
 /// inherited. invalid_argument for a name that is none, or one that the launcher itself must set.
 Result<BaseEnvironment> base_environment(std::span<const std::string> inherited,
                                          std::span<const std::string> exports, bool only_exports);
+
+/// Whether a variable describes the host or the login that it is set in (HOME, TMPDIR, SSH_AUTH_SOCK, ...),
+/// so that ranks of another host are to have that host's own.
+bool is_host_variable(std::string_view name);
+/// `base` as it goes to another host: without the variables that describe this one, unless -x named them.
+BaseEnvironment for_other_host(const BaseEnvironment& base);
+/// On that host: adds its own ones from `own`, where `base` does not have them.
+void add_host_variables(BaseEnvironment& base, std::span<const std::string> own);
 
 /// `base` with the table's variables for the rank at `place`, which reads the secret from `secret_fd`.
 std::vector<std::string> rank_environment(const BaseEnvironment& base, const RankPlace& place,

@@ -3,24 +3,29 @@
 
 #include <fmt/format.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <climits>
+#include <filesystem>
 #include <memory>
+#include <utility>
 
-#include "launcher/agent.h"
 #include "launcher/arrival_watch.h"
 #include "launcher/event_loop.h"
-#include "launcher/guardian.h"
-#include "launcher/job_processes.h"
+#include "launcher/fleet.h"
+#include "launcher/input_source.h"
 #include "launcher/job_report.h"
 #include "launcher/log_relay.h"
 #include "launcher/resources.h"
 #include "launcher/signals.h"
+#include "launcher/store_finder.h"
 #include "launcher/supervisor.h"
 #include "lib/auth.h"
+#include "lib/config.h"
+#include "lib/store/socket.h"
 #include "lib/store/tcp_server.h"
 
 namespace rondel {
@@ -29,112 +34,184 @@ namespace {
 using Clock = Deadline::Clock;
 using Milliseconds = std::chrono::milliseconds;
 
-constexpr Milliseconds kSweepPause{20};        // between looks for processes that should have ended
 constexpr Milliseconds kArrivalPause{500};     // between looks at who has joined
-constexpr Milliseconds kOutsiderSilence{500};  // after the job's end, for output that outsiders hold open
+constexpr Milliseconds kMoreFailures{2'000};   // after a first failed login, to hear of the others
+constexpr Milliseconds kMostPatience{20'000};  // of an agent that looks for the store
+constexpr Milliseconds kAfterKill{10'000};     // until an agent that was told to kill is given up
 constexpr std::size_t kReportedErrorLines = 5;
 
-class Job {
+std::vector<Rank> every_rank(const JobPlan& plan) {
+  std::vector<Rank> ranks;
+  for (const RankPlace& place : plan.places) ranks.push_back(place.rank);
+  return ranks;
+}
+
+std::vector<std::string> hosts_of_ranks(const JobPlan& plan) {
+  std::vector<std::string> hosts;
+  for (const RankPlace& place : plan.places) hosts.push_back(label_of(plan.hosts[place.host]));
+  return hosts;
+}
+
+bool leaves_this_host(const JobPlan& plan) {
+  return std::any_of(plan.places.begin(), plan.places.end(),
+                     [&plan](const RankPlace& place) { return !plan.is_local(place.host); });
+}
+
+bool uses_this_host(const JobPlan& plan) {
+  return std::any_of(plan.places.begin(), plan.places.end(),
+                     [&plan](const RankPlace& place) { return plan.is_local(place.host); });
+}
+
+std::string text_of(std::span<const Rank> ranks) {
+  constexpr std::size_t kMostNamed = 16;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < std::min(ranks.size(), kMostNamed); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i]);
+  return ranks.size() > kMostNamed ? fmt::format("{} and {} more", text, ranks.size() - kMostNamed) : text;
+}
+
+class Job final : public HostLink::Listener {
  public:
-  static Result<std::unique_ptr<Job>> create(const Options& options, const JobPlan& plan);
+  static Result<std::unique_ptr<Job>> create(const Options& options, const JobPlan& plan,
+                                             const std::string& version);
   int run();
 
  private:
-  enum class Stage { running, cleaning, draining, done };
+  enum class Stage { launching, running, cleaning, draining, done };
 
-  Job(const Options& options, const JobPlan& plan, const Secret& secret, SignalSource signals,
-      Guardian guardian, EventLoop loop)
+  Job(const Options& options, const JobPlan& plan, const std::string& version, const Secret& secret,
+      SignalSource signals, EventLoop loop)
       : options_(options),
         plan_(plan),
         secret_(secret),
         signals_(std::move(signals)),
-        guardian_(std::move(guardian)),
         loop_(std::move(loop)),
-        arrivals_(plan.size(), plan.start_timeout),
+        arrivals_(plan.size(), plan.start_timeout,
+                  leaves_this_host(plan) ? hosts_of_ranks(plan) : std::vector<std::string>()),
         relay_(loop_, {plan.size(), options.tag_output, options.timestamp_output, options.output_directory}),
-        supervisor_(plan.size(), options.kill_grace, Clock::now()) {}
+        supervisor_(plan.size(), options.kill_grace, Clock::now()),
+        fleet_(loop_, plan, options.ssh, version, *this),
+        input_(loop_, [this](const agent::FromLauncher& message) {
+          if (plan_.stdin_rank) fleet_.link_of(*plan_.stdin_rank).send(message);
+        }) {}
 
-  Status prepare(const std::string& name, const rlimit& descriptor_limit);
-  void start_ranks();
-  Status start_rank(const RankPlace& place);
+  Status prepare(LocalAgent local, const rlimit& descriptor_limit);
+  Status start_store();
+  void heard(HostLink& link, agent::FromAgent& message) override;
+  void lost(HostLink& link, HostLink::Stage before, const std::string& why) override;
+  void ssh_said(HostLink& link, const std::string& line) override;
+  void take(HostLink& link, const agent::Hello& hello);
+  void take(HostLink& link, const agent::Started& started);
+  void take(HostLink& link, const agent::Output& output);
+  void take(HostLink& link, const agent::OutputEnd& end);
+  void take(HostLink& link, const agent::Ended& ended);
+  void take(HostLink& link, const agent::StartFailed& failure);
+  void take(HostLink& link, const agent::Joined& joined);
+  void take(HostLink& link, const agent::InputRoom& room);
+  void take(HostLink& link, const agent::Done& done);
+  void end_streams(const HostLink& link);
+  void launch(Clock::time_point now);
+  void give_orders();
+  agent::Order order_for(const HostLink& link) const;
   void take_signals();
   void take_signal(int signal);
   void suspend();
-  void take_endings();
+  void tell_first_failure(bool known_before);
   void look_around(Clock::time_point now);
-  void send_due_signal(Clock::time_point now);
   void advance(Clock::time_point now);
-  void clean(Clock::time_point now);
+  void send_due_signal(Clock::time_point now);
   Clock::time_point next_look(Clock::time_point now) const;
   void report();
+  const std::string& host_of(Rank rank) const { return fleet_.link_of(rank).setup().label; }
 
   const Options& options_;
   const JobPlan& plan_;
   Secret secret_;
   SignalSource signals_;
-  Guardian guardian_;
   EventLoop loop_;
   ArrivalWatch arrivals_;
   LogRelay relay_;
   Supervisor supervisor_;
+  Fleet fleet_;
+  InputSource input_;
   std::unique_ptr<TcpServer> store_;
-  std::unique_ptr<Agent> agent_;
-  JobMark mark_;
+  std::vector<std::string> addresses_;  // of the store, for other hosts
+  std::string name_;
   std::vector<pid_t> pids_;
-  Stage stage_ = Stage::running;
+  Stage stage_ = Stage::launching;
   int sent_ = 0;  // the hardest signal sent so far
   bool output_failed_ = false;
   bool timed_out_ = false;
   bool reported_ = false;
+  bool impatient_ = false;  // nobody is to wait for the rest of the output
+  std::optional<Clock::time_point> first_login_failure_;
+  std::optional<Clock::time_point> killed_;
   Clock::time_point start_ = Clock::now();
 };
 
-Result<std::unique_ptr<Job>> Job::create(const Options& options, const JobPlan& plan) {
+Result<std::unique_ptr<Job>> Job::create(const Options& options, const JobPlan& plan,
+                                         const std::string& version) {
   auto name = make_job_name();
   if (!name.ok()) return std::move(name).status();
-  const auto descriptor_limit = make_room_for_descriptors(plan.size());
+  LocalAgent local;
+  if (uses_this_host(plan)) {  // before there is anything that a forked process should not have
+    auto forked = fork_agent(version);
+    if (!forked.ok()) return std::move(forked).status();
+    local = *std::move(forked);
+  }
+  // For each rank its store and its liveness connection and maybe two files, for each host three streams.
+  const auto ranks = static_cast<std::size_t>(plan.size());
+  const std::size_t needed = 24 + (options.output_directory.empty() ? 2 : 4) * ranks + 4 * plan.hosts.size();
+  const auto descriptor_limit = make_room_for_descriptors(needed, ranks, "launcher");
   if (!descriptor_limit.ok()) return descriptor_limit.status();
   auto secret = Secret::generate();
   if (!secret.ok()) return std::move(secret).status();
   auto signals = SignalSource::create();
   if (!signals.ok()) return std::move(signals).status();
-  auto guardian = Guardian::start(*name, options.kill_grace);
-  if (!guardian.ok()) return std::move(guardian).status();
   auto loop = EventLoop::create();
   if (!loop.ok()) return std::move(loop).status();
-  std::unique_ptr<Job> job(
-      new Job(options, plan, *secret, *std::move(signals), *std::move(guardian), *std::move(loop)));
-  RONDEL_TRY(job->prepare(*name, *descriptor_limit));
+  std::unique_ptr<Job> job(new Job(options, plan, version, *secret, *std::move(signals), *std::move(loop)));
+  job->name_ = *std::move(name);
+  RONDEL_TRY(job->prepare(std::move(local), *descriptor_limit));
   return job;
 }
 
-Status Job::prepare(const std::string& name, const rlimit& descriptor_limit) {
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // orphans of the job come to us, not to init
-  auto store = TcpServer::start({.bind_address = kLoopback}, secret_);
+Status Job::start_store() {
+  if (!leaves_this_host(plan_)) {
+    auto store = TcpServer::start({.bind_address = kLoopback}, secret_);
+    if (!store.ok()) return std::move(store).status();
+    store_ = *std::move(store);
+    return {};
+  }
+  auto store = TcpServer::start({.bind_address = "::"}, secret_);                   // IPv4 as well
+  if (!store.ok()) store = TcpServer::start({.bind_address = "0.0.0.0"}, secret_);  // a kernel without IPv6
   if (!store.ok()) return std::move(store).status();
   store_ = *std::move(store);
-  const auto port = find_free_port();
-  if (!port.ok()) return port.status();
-  HostJob host_job{.ranks = plan_.places,
-                   .program = plan_.program,
-                   .environment = plan_.environment,
-                   .contact = {.job = name,
-                               .store = "tcp://" + store_->address(),
-                               .master_address = kLoopback,
-                               .master_port = *port},
-                   .directory = plan_.directory,
-                   .stdin_rank = plan_.stdin_rank,
-                   .signal_mask = signals_.original_mask(),
-                   .descriptor_limit = descriptor_limit};
-  agent_ = std::make_unique<Agent>(std::move(host_job), secret_);
-  mark_ = {.job = name, .sessions = {}, .adopter = ::getpid(), .spared = {::getpid(), guardian_.pid()}};
-  return loop_.watch(signals_.fd(), EPOLLIN, [this] { take_signals(); });
+  auto addresses = advertised_stores(plan_.net, store_->port());
+  if (!addresses.ok()) return std::move(addresses).status();
+  addresses_ = *std::move(addresses);
+  return {};
+}
+
+Status Job::prepare(LocalAgent local, const rlimit& descriptor_limit) {
+  RONDEL_TRY(start_store());
+  pids_.assign(plan_.places.size(), -1);
+  for (const RankPlace& place : plan_.places) RONDEL_TRY(relay_.add(place.rank));
+  RONDEL_TRY(loop_.watch(signals_.fd(), EPOLLIN, [this] { take_signals(); }));
+  const char* path = environment_variable("PATH");
+  ProcessRequest request;
+  request.search_path = path == nullptr ? "/usr/bin:/bin" : path;
+  request.environment = inherited_environment();
+  request.signal_mask = signals_.original_mask();
+  request.descriptor_limit = descriptor_limit;
+  fleet_.start(std::move(local), std::move(request));
+  return {};
 }
 
 int Job::run() {
   for (const std::string& warning : options_.warnings) relay_.say(warning);
   for (const std::string& warning : plan_.environment.warnings) relay_.say(warning);
-  start_ranks();
+  if (options_.verbose) relay_.say(fmt::format("{}, store tcp://{}", name_, store_->address()));
   while (stage_ != Stage::done) {
     const Status waited = loop_.wait(next_look(Clock::now()) - Clock::now());
     if (!waited.ok()) {
@@ -143,33 +220,139 @@ int Job::run() {
     }
     look_around(Clock::now());
     relay_.settle();
+    for (const auto stream : {agent::Stream::standard_output, agent::Stream::standard_error})
+      if (relay_.has_room(stream)) fleet_.return_room(stream);
   }
   return supervisor_.exit_code();
 }
 
-void Job::start_ranks() {
-  if (options_.verbose)
-    relay_.say(fmt::format("{}, store {}", agent_->job().contact.job, agent_->job().contact.store));
-  for (const RankPlace& place : agent_->job().ranks) {
-    const Status started = start_rank(place);
-    if (started.ok()) continue;
-    relay_.say(started.text());
-    supervisor_.launch_failed(static_cast<Rank>(pids_.size()), Clock::now());
-    break;
-  }
-  relay_.settle();
+void Job::heard(HostLink& link, agent::FromAgent& message) {
+  std::visit([this, &link](const auto& one) { take(link, one); }, message);
 }
 
-Status Job::start_rank(const RankPlace& place) {
-  auto started = agent_->start(place);
-  if (!started.ok()) return std::move(started).status();
-  pids_.push_back(started->pid);
-  mark_.sessions.push_back(started->pid);
-  guardian_.protect(started->pid);
+void Job::take(HostLink& link, const agent::Hello& hello) {
+  if (options_.verbose && !link.setup().local)
+    relay_.say(fmt::format("host {} calls itself {}; its agent is process {}", link.setup().label, hello.host,
+                           hello.pid));
+}
+
+void Job::take(HostLink& link, const agent::Joined& joined) {
   if (options_.verbose)
-    relay_.say(fmt::format("rank {} is process {} on {}", place.rank, started->pid, plan_.host));
-  RONDEL_TRY(relay_.add(place.rank, LogRelay::Stream::standard_output, std::move(started->standard_output)));
-  return relay_.add(place.rank, LogRelay::Stream::standard_error, std::move(started->standard_error));
+    relay_.say(fmt::format("host {} reaches the store at {}", link.setup().label, joined.store));
+}
+
+void Job::take(HostLink& link, const agent::Started& started) {
+  if (started.rank < 0 || started.rank >= plan_.size()) return;
+  pids_[static_cast<std::size_t>(started.rank)] = started.pid;
+  if (options_.verbose)
+    relay_.say(fmt::format("rank {} is process {} on {}", started.rank, started.pid, link.setup().label));
+}
+
+void Job::take(HostLink&, const agent::Output& output) {
+  relay_.feed(output.rank, output.stream,
+              {reinterpret_cast<const char*>(output.bytes.data()), output.bytes.size()});
+}
+
+void Job::take(HostLink&, const agent::OutputEnd& end) { relay_.end(end.rank, end.stream); }
+
+void Job::take(HostLink& link, const agent::Ended& ended) {
+  const auto is_foreign = [this, &link](const RankEnding& one) {
+    return one.rank < 0 || one.rank >= plan_.size() || &fleet_.link_of(one.rank) != &link;
+  };
+  if (std::any_of(ended.ranks.begin(), ended.ranks.end(), is_foreign)) return;
+  const bool known_before = supervisor_.cause_is_known();
+  supervisor_.ranks_ended(ended.ranks, Clock::now(), store_->first_fallen_rank());
+  tell_first_failure(known_before);
+}
+
+void Job::take(HostLink& link, const agent::StartFailed& failure) {
+  relay_.say(link.setup().local ? failure.why : fmt::format("host {}: {}", link.setup().label, failure.why));
+  std::vector<Rank> ranks = link.ranks();
+  std::erase_if(ranks, [this](Rank rank) { return pids_[static_cast<std::size_t>(rank)] > 0; });
+  supervisor_.launch_failed(ranks, Clock::now());
+}
+
+void Job::take(HostLink&, const agent::InputRoom& room) { input_.grant(room.bytes); }
+
+void Job::take(HostLink& link, const agent::Done&) { end_streams(link); }
+
+void Job::end_streams(const HostLink& link) {
+  for (const Rank rank : link.ranks())
+    for (const auto stream : {agent::Stream::standard_output, agent::Stream::standard_error})
+      relay_.end(rank, stream);
+}
+
+void Job::lost(HostLink& link, HostLink::Stage before, const std::string& why) {
+  if (stage_ == Stage::launching) {
+    relay_.say(fmt::format("host {}: {}", link.setup().label, why));
+    if (!first_login_failure_) first_login_failure_ = Clock::now();
+    return;
+  }
+  end_streams(link);
+  if (before != HostLink::Stage::ordered) return;
+  const std::vector<Rank> ranks = link.ranks();
+  relay_.say(fmt::format("lost contact with host {} ({}): {}", link.setup().label, text_of(ranks), why));
+  supervisor_.host_lost(ranks, Clock::now(), store_->first_fallen_rank());
+}
+
+void Job::ssh_said(HostLink& link, const std::string& line) {
+  if (options_.verbose) relay_.say(fmt::format("ssh to {}: {}", link.setup().label, line));
+}
+
+/// Once all hosts have answered, all start; when some do not, none does.
+void Job::launch(Clock::time_point now) {
+  if (fleet_.all(HostLink::Stage::greeted)) return give_orders();
+  const bool waits = fleet_.any(HostLink::Stage::connecting) || fleet_.any(HostLink::Stage::unstarted);
+  const bool failed = first_login_failure_ && (!waits || now >= *first_login_failure_ + kMoreFailures);
+  if (!failed && supervisor_.signal_due(now) == 0) return;
+  stage_ = Stage::running;
+  supervisor_.launch_failed(every_rank(plan_), now);
+  fleet_.drop_unordered();
+}
+
+void Job::give_orders() {
+  stage_ = Stage::running;
+  for (const auto& link : fleet_.links()) link->give(order_for(*link));
+}
+
+agent::Order Job::order_for(const HostLink& link) const {
+  const bool local = link.setup().local;
+  agent::Order order;
+  order.ranks = link.setup().ranks;
+  order.program = plan_.program;
+  order.environment = local ? plan_.environment : for_other_host(plan_.environment);
+  order.own_variables = !local && !options_.only_exports;
+  const char* path = environment_variable("PATH");
+  order.search_path = path == nullptr ? "/usr/bin:/bin" : path;
+  for (const std::string& entry : plan_.environment.variables)
+    if (entry.starts_with("PATH=")) order.search_path = entry.substr(5);
+  order.stores = local ? std::vector{store::join_address(kLoopback, store_->port())} : addresses_;
+  const auto secret = secret_.bytes();
+  order.secret.assign(secret.begin(), secret.end());
+  order.directory = plan_.directory;
+  if (!local) {
+    std::error_code error;
+    order.directory = std::filesystem::absolute(plan_.directory.empty() ? "." : plan_.directory, error)
+                          .lexically_normal()
+                          .string();
+  }
+  const HostLink& head = fleet_.link_of(0);
+  order.contact.job = name_;
+  order.contact.master_port = head.hello().free_port;
+  if (!head.setup().local)
+    order.contact.master_address = head.hello().address;
+  else if (local)
+    order.contact.master_address =
+        addresses_.empty() ? std::string(kLoopback) : store::parse_address(addresses_.front())->host;
+  if (plan_.stdin_rank && !(local && input_is_taken())) {
+    order.input = local ? agent::Input::inherited : agent::Input::forwarded;
+    order.input_rank = *plan_.stdin_rank;
+  }
+  order.output_window = link.setup().window;
+  order.grace = options_.kill_grace;
+  order.patience = std::min(plan_.start_timeout, kMostPatience);
+  order.silence = local ? Milliseconds(0) : plan_.silence + Milliseconds(2'000);
+  return order;
 }
 
 void Job::take_signals() {
@@ -179,47 +362,50 @@ void Job::take_signals() {
 void Job::take_signal(int signal) {
   switch (signal) {
     case SIGCHLD:
-      return take_endings();
+      return;  // the links look for themselves
     case SIGUSR1:
     case SIGUSR2:
-      return agent_->signal_ranks(signal);
+      return fleet_.tell(agent::Signal{signal});
     case SIGTSTP:
       return suspend();
     default:
       break;
   }
-  if (stage_ == Stage::draining) stage_ = Stage::done;  // only somebody who does not read our output holds us
+  if (stage_ == Stage::draining || (stage_ == Stage::cleaning && supervisor_.asked_to_stop()))
+    impatient_ = true;  // only somebody who does not read our output holds us
   if (supervisor_.signal_due(Clock::now()) == 0)
     relay_.say(fmt::format("SIG{}: stopping the ranks; once more kills them", ::sigabbrev_np(signal)));
   supervisor_.signalled(signal, Clock::now());
+  if (stage_ == Stage::cleaning) fleet_.tell(agent::Kill{});
 }
 
 /// Ctrl-Z: the ranks, in sessions of their own, do not get it from the terminal.
 void Job::suspend() {
-  agent_->signal_ranks(SIGSTOP);
+  fleet_.tell(agent::Signal{SIGSTOP});
+  fleet_.flush_within(Milliseconds(500));
   ::raise(SIGSTOP);
-  agent_->signal_ranks(SIGCONT);
+  fleet_.tell(agent::Signal{SIGCONT});
+  input_.resume();
 }
 
-void Job::take_endings() {
-  const auto endings = agent_->collect();
-  if (endings.empty()) return collect_orphans(mark_);
-  const bool known_before = supervisor_.cause_is_known();
-  supervisor_.ranks_ended(endings, Clock::now(), store_->first_fallen_rank());
+void Job::tell_first_failure(bool known_before) {
   const auto first = supervisor_.first_failed();
   if (known_before || !supervisor_.cause_is_known() || supervisor_.all_ended()) return;
-  relay_.say(fmt::format("rank {}: {}; stopping the others", *first,
+  const std::string where = leaves_this_host(plan_) ? " on " + host_of(*first) : std::string();
+  relay_.say(fmt::format("rank {}{}: {}; stopping the others", *first, where,
                          ending_text(supervisor_.records()[static_cast<std::size_t>(*first)])));
 }
 
 void Job::look_around(Clock::time_point now) {
+  fleet_.look(now);
   if (relay_.output_error() != 0 && !output_failed_) {
     output_failed_ = true;
     if (relay_.output_error() != EPIPE)
       relay_.say(system_failure(Code::io_error, "writing standard output", relay_.output_error()).text());
     supervisor_.output_failed(relay_.output_error(), now);
   }
-  if (options_.timeout && !timed_out_ && stage_ == Stage::running && now >= start_ + *options_.timeout) {
+  const bool early = stage_ == Stage::launching || stage_ == Stage::running;
+  if (options_.timeout && !timed_out_ && early && now >= start_ + *options_.timeout) {
     timed_out_ = true;
     relay_.say(fmt::format("the job has run for --timeout {} s; stopping it",
                            static_cast<double>(options_.timeout->count()) / 1000.0));
@@ -233,51 +419,45 @@ void Job::look_around(Clock::time_point now) {
 }
 
 void Job::advance(Clock::time_point now) {
+  if (stage_ == Stage::launching) launch(now);
   if (stage_ == Stage::running && supervisor_.all_ended()) {
     stage_ = Stage::cleaning;
-    sent_ = 0;
     supervisor_.clean_up(now);
+    const auto grace = std::chrono::duration_cast<Milliseconds>(*supervisor_.kill_at() - now);
+    fleet_.tell(agent::Finish{std::max(grace, Milliseconds(0))});
   }
   if (stage_ == Stage::running) send_due_signal(now);
-  if (stage_ == Stage::cleaning) clean(now);
+  if (stage_ == Stage::running && killed_ && now >= *killed_ + kAfterKill)
+    fleet_.drop_silent("its agent does not end its ranks");
+  if (stage_ == Stage::cleaning && fleet_.over()) stage_ = Stage::draining;
   if (stage_ != Stage::draining) return;
-  relay_.close_silent_streams(kOutsiderSilence);
-  if (relay_.streams_open()) return;
   report();
   relay_.settle();
-  if (!relay_.pending()) stage_ = Stage::done;
+  if (!relay_.pending() || impatient_) stage_ = Stage::done;
 }
 
 void Job::send_due_signal(Clock::time_point now) {
   const int due = supervisor_.signal_due(now);
+  if (due == sent_) return;
   if (due == SIGKILL) {
-    agent_->signal_ranks(SIGKILL);
-    signal_job(mark_, SIGKILL);
-  } else if (due != sent_) {
-    agent_->signal_ranks(due);
-    agent_->signal_ranks(SIGCONT);  // a stopped process would not notice
+    fleet_.tell(agent::Kill{});
+    killed_ = now;
+  } else {
+    fleet_.tell(agent::Signal{due});
+    fleet_.tell(agent::Signal{SIGCONT});  // a stopped process would not notice
   }
   sent_ = due;
-}
-
-/// All ranks have ended: what they left behind is stopped too.
-void Job::clean(Clock::time_point now) {
-  const int due = supervisor_.signal_due(now);
-  const std::size_t living = signal_job(mark_, due == SIGKILL || due != sent_ ? due : 0);
-  sent_ = due;
-  if (living == 0 || now >= *supervisor_.kill_at() + std::chrono::seconds(2)) stage_ = Stage::draining;
 }
 
 Clock::time_point Job::next_look(Clock::time_point now) const {
-  if (stage_ == Stage::cleaning || sent_ == SIGKILL) return now + kSweepPause;
-  if (stage_ == Stage::draining) {
-    if (relay_.streams_open()) return now + 5 * kSweepPause;
-    // What was pending when we looked may have left since, and then nothing would wake us.
-    return relay_.pending() ? now + Milliseconds(60'000) : now;
-  }
-  auto next = now + std::chrono::hours(1);
-  if (!arrivals_.over()) next = std::min(next, now + kArrivalPause);
-  if (const auto kill_at = supervisor_.kill_at()) next = std::min(next, sent_ == 0 ? now : *kill_at);
+  auto next = std::min(now + std::chrono::hours(1), fleet_.next_look());
+  // What was pending when we looked may have left since, and then nothing would wake us.
+  if (stage_ == Stage::draining && !relay_.pending()) return now;
+  if (!arrivals_.over() && stage_ == Stage::running) next = std::min(next, now + kArrivalPause);
+  if (first_login_failure_ && stage_ == Stage::launching)
+    next = std::min(next, *first_login_failure_ + kMoreFailures);
+  if (const auto kill_at = supervisor_.kill_at(); kill_at && stage_ == Stage::running)
+    next = std::min(next, sent_ == 0 ? now : sent_ == SIGKILL ? *killed_ + kAfterKill : *kill_at);
   if (options_.timeout && !timed_out_) next = std::min(next, start_ + *options_.timeout);
   return next;
 }
@@ -288,13 +468,16 @@ void Job::report() {
   reported_ = true;
   const auto error_lines =
       first ? relay_.last_error_lines(*first, kReportedErrorLines) : std::vector<std::string>();
-  for (const std::string& line : job_report(supervisor_, pids_, plan_.host, error_lines)) relay_.say(line);
+  std::vector<RankProcess> processes;
+  for (Rank rank = 0; rank < plan_.size(); ++rank)
+    processes.push_back({host_of(rank), pids_[static_cast<std::size_t>(rank)]});
+  for (const std::string& line : job_report(supervisor_, processes, error_lines)) relay_.say(line);
 }
 
 }  // namespace
 
-int run_job(const Options& options, const JobPlan& plan) {
-  auto job = Job::create(options, plan);
+int run_job(const Options& options, const JobPlan& plan, const std::string& version) {
+  auto job = Job::create(options, plan, version);
   if (job.ok()) return (*job)->run();
   fmt::print(stderr, "rondelrun: {}\n", job.status().text());
   return kLaunchFailureExit;

@@ -32,10 +32,6 @@ bool is_this_host(const Host& host, const std::string& own_name) {
   return is_loopback(name) || same_name(name, lower_case(own_name));
 }
 
-std::string label_of(const Host& host) {
-  return name_of(host) + (host.ssh_port == 0 ? "" : fmt::format(" port {}", host.ssh_port));
-}
-
 /// Reads the variables as a rank would.
 Result<Config> config_of(const JobPlan& plan) {
   const JobContact sample{
@@ -62,28 +58,24 @@ Result<std::vector<Host>> hosts_of(const Options& options, const std::string& ow
   return roster.take();
 }
 
-Status check_local(const std::vector<Host>& hosts, std::span<const RankPlace> places,
-                   const std::string& own_name) {
-  const auto remote = std::find_if(places.begin(), places.end(), [&](const RankPlace& place) {
-    return !is_this_host(hosts[place.host], own_name);
-  });
-  if (remote == places.end()) return {};
-  return Status(
-      Code::unsupported,
-      fmt::format("rank {} would run on {}, over ssh; this version starts ranks on this host only",
-                  remote->rank, label_of(hosts[remote->host])),
-      fmt::format("this host is localhost or {}, without user and port; --dry-run shows the ranks of "
-                  "any hosts",
-                  own_name));
-}
-
 Status check_stdin(std::optional<Rank> rank, std::size_t ranks) {
   if (!rank || static_cast<std::size_t>(*rank) < ranks) return {};
   return Status(Code::invalid_argument,
                 fmt::format("--stdin: found \"{}\", expected none or a rank from 0 to {}", *rank, ranks - 1));
 }
 
+std::optional<std::size_t> find_local(const std::vector<Host>& hosts, const std::string& own_name) {
+  const auto found = std::find_if(hosts.begin(), hosts.end(),
+                                  [&own_name](const Host& host) { return is_this_host(host, own_name); });
+  if (found == hosts.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - hosts.begin());
+}
+
 }  // namespace
+
+std::string label_of(const Host& host) {
+  return name_of(host) + (host.ssh_port == 0 ? "" : fmt::format(" port {}", host.ssh_port));
+}
 
 Result<JobPlan> make_plan(const Options& options, std::span<const std::string> inherited,
                           const std::string& host) {
@@ -94,12 +86,13 @@ Result<JobPlan> make_plan(const Options& options, std::span<const std::string> i
                                .map_by = options.map_by,
                                .oversubscribe = options.oversubscribe});
   if (!places.ok()) return std::move(places).status();
-  if (options.action != Action::dry_run) RONDEL_TRY(check_local(*hosts, *places, host));
   RONDEL_TRY(check_stdin(options.stdin_rank, places->size()));
   auto environment = base_environment(inherited, options.exports, options.only_exports);
   if (!environment.ok()) return std::move(environment).status();
+  const auto local = find_local(*hosts, host);
   JobPlan plan{.host = host,
                .hosts = *std::move(hosts),
+               .local_host = local,
                .places = *std::move(places),
                .program = options.program,
                .environment = *std::move(environment),
@@ -109,6 +102,8 @@ Result<JobPlan> make_plan(const Options& options, std::span<const std::string> i
   if (!config.ok()) return config.status();
   plan.start_timeout = config->start_timeout;
   plan.log_level = config->log_level;
+  plan.silence = config->silence_timeout;
+  plan.net = config->net;
   return plan;
 }
 

@@ -18,8 +18,9 @@
 namespace rondel {
 
 struct JobPlan {
-  std::string host;         ///< this one's name
-  std::vector<Host> hosts;  ///< this one once, whatever names it was given
+  std::string host;                       ///< this one's name
+  std::vector<Host> hosts;                ///< this one once, whatever names it was given
+  std::optional<std::size_t> local_host;  ///< which of them is this one, when it is among them
   std::vector<RankPlace> places;
   std::vector<std::string> program;
   BaseEnvironment environment;
@@ -27,12 +28,17 @@ struct JobPlan {
   std::optional<Rank> stdin_rank;
   std::chrono::milliseconds start_timeout{};  ///< as the ranks will read it
   LogLevel log_level = LogLevel::warn;        ///< likewise
+  std::chrono::milliseconds silence{};        ///< likewise: of a host, then it is lost
+  std::string net;                            ///< likewise: RONDEL_NET
 
   Rank size() const { return static_cast<Rank>(places.size()); }
+  bool is_local(std::size_t host_index) const { return local_host == host_index; }
 };
 
-/// `host` is this host's name. unsupported when ranks of a job that is to run would be elsewhere; a dry run
-/// may place them anywhere. invalid_argument also for RONDEL_ variables that the ranks would refuse: one
+/// How messages name a host: "u@node port 2222".
+std::string label_of(const Host& host);
+
+/// `host` is this host's name. invalid_argument also for RONDEL_ variables that the ranks would refuse: one
 /// error here instead of one per rank.
 Result<JobPlan> make_plan(const Options& options, std::span<const std::string> inherited,
                           const std::string& host);

@@ -36,6 +36,8 @@ std::string seconds_text(std::chrono::milliseconds after) {
 }  // namespace
 
 std::string ending_text(const Supervisor::Record& record) {
+  if (record.never_started) return "never started";
+  if (record.lost) return "lost with its host";
   if (!record.ending) return "still running";
   const Ending& ending = *record.ending;
   if (record.stopped)
@@ -47,8 +49,8 @@ std::string ending_text(const Supervisor::Record& record) {
                      ending.signal == SIGKILL ? ", maybe out of memory" : "");
 }
 
-std::vector<std::string> job_report(const Supervisor& supervisor, std::span<const pid_t> pids,
-                                    const std::string& host, std::span<const std::string> error_lines) {
+std::vector<std::string> job_report(const Supervisor& supervisor, std::span<const RankProcess> processes,
+                                    std::span<const std::string> error_lines) {
   const auto records = supervisor.records();
   std::vector<std::string> lines;
   if (const auto first = supervisor.first_failed()) {
@@ -63,10 +65,10 @@ std::vector<std::string> job_report(const Supervisor& supervisor, std::span<cons
   const std::size_t shown = std::min(order.size(), kMostRows);
   for (std::size_t i = 0; i < shown; ++i) {
     const auto rank = static_cast<std::size_t>(order[i]);
-    const bool started = rank < pids.size();
-    lines.push_back(fmt::format("{:>6}  {:<16} {:>8}  {:>8}  {}", rank, host, started ? pids[rank] : 0,
-                                seconds_text(records[rank].after),
-                                started ? ending_text(records[rank]) : "never started"));
+    const RankProcess& process = processes[rank];
+    lines.push_back(fmt::format("{:>6}  {:<16} {:>8}  {:>8}  {}", rank, process.host,
+                                process.pid > 0 ? std::to_string(process.pid) : "-",
+                                seconds_text(records[rank].after), ending_text(records[rank])));
   }
   if (shown < order.size()) lines.push_back(fmt::format("and {} more", order.size() - shown));
   return lines;

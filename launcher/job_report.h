@@ -15,9 +15,15 @@ namespace rondel {
 /// "exit code 3", "killed by signal 9 (SIGKILL), maybe out of memory", "stopped by launcher (SIGTERM)".
 std::string ending_text(const Supervisor::Record& record);
 
-/// Lines without newlines. `pids` by rank, shorter when not all ranks were started; `error_lines` are the
-/// last lines that the first failing rank wrote to standard error.
-std::vector<std::string> job_report(const Supervisor& supervisor, std::span<const pid_t> pids,
-                                    const std::string& host, std::span<const std::string> error_lines);
+/// Where a rank ran.
+struct RankProcess {
+  std::string host;
+  pid_t pid = -1;  ///< -1: it was never started
+};
+
+/// Lines without newlines. `processes` by rank; `error_lines` are the last lines that the first failing rank
+/// wrote to standard error.
+std::vector<std::string> job_report(const Supervisor& supervisor, std::span<const RankProcess> processes,
+                                    std::span<const std::string> error_lines);
 
 }  // namespace rondel

@@ -15,7 +15,6 @@
 namespace rondel {
 namespace {
 
-constexpr std::size_t kReadBytes = 64 * 1024;
 constexpr std::size_t kTailBytes = 8 * 1024;  // of standard error, kept for the report
 
 std::string_view name_of(LogRelay::Stream stream) {
@@ -50,27 +49,21 @@ Result<UniqueFd> open_file(const std::string& directory, Rank rank, LogRelay::St
 }  // namespace
 
 struct LogRelay::Source {
-  Rank rank;
-  Stream stream;
-  UniqueFd pipe;
   UniqueFd file;
   OutputSink* sink;
   LineTagger tagger;
   std::string tag;
   std::string tail{};
-  bool held = false;  // not read, because the sink is full
+  bool ended = false;
 };
 
-LogRelay::LogRelay(EventLoop& loop, LogRelayOptions options)
-    : loop_(loop), options_(std::move(options)), read_buffer_(kReadBytes) {
+LogRelay::LogRelay(EventLoop& loop, LogRelayOptions options) : loop_(loop), options_(std::move(options)) {
   sinks_.push_back(std::make_unique<OutputSink>(STDOUT_FILENO));
   if (!same_destination(STDOUT_FILENO, STDERR_FILENO))
     sinks_.push_back(std::make_unique<OutputSink>(STDERR_FILENO));
 }
 
 LogRelay::~LogRelay() {
-  for (const auto& source : sources_)
-    if (source->pipe && !source->held) loop_.forget(source->pipe.get());
   for (const OutputSink* sink : watched_) loop_.forget(sink->fd());
 }
 
@@ -78,19 +71,24 @@ OutputSink& LogRelay::sink_for(Stream stream) const {
   return stream == Stream::standard_output ? *sinks_.front() : *sinks_.back();
 }
 
-Status LogRelay::add(Rank rank, Stream stream, UniqueFd pipe) {
-  UniqueFd file;
-  if (!options_.directory.empty()) {
-    auto opened = open_file(options_.directory, rank, stream);
-    if (!opened.ok()) return std::move(opened).status();
-    file = *std::move(opened);
+Status LogRelay::add(Rank rank) {
+  for (const Stream stream : {Stream::standard_output, Stream::standard_error}) {
+    UniqueFd file;
+    if (!options_.directory.empty()) {
+      auto opened = open_file(options_.directory, rank, stream);
+      if (!opened.ok()) return std::move(opened).status();
+      file = *std::move(opened);
+    }
+    const std::string tag = options_.tag ? fmt::format("[{}]<{}>: ", rank, name_of(stream)) : std::string();
+    sources_[{rank, stream}] = std::make_unique<Source>(
+        Source{std::move(file), &sink_for(stream), LineTagger(mode_of(options_)), tag});
   }
-  const std::string tag = options_.tag ? fmt::format("[{}]<{}>: ", rank, name_of(stream)) : std::string();
-  Source& source = *sources_.emplace_back(
-      std::make_unique<Source>(Source{rank, stream, std::move(pipe), std::move(file), &sink_for(stream),
-                                      LineTagger(mode_of(options_)), tag}));
-  ++open_streams_;
-  return loop_.watch(source.pipe.get(), EPOLLIN, [this, &source] { read_from(source); });
+  return {};
+}
+
+LogRelay::Source* LogRelay::find(Rank rank, Stream stream) {
+  const auto found = sources_.find({rank, stream});
+  return found == sources_.end() || found->second->ended ? nullptr : found->second.get();
 }
 
 void LogRelay::say(std::string_view line) {
@@ -101,44 +99,36 @@ std::string LogRelay::prefix_of(const Source& source) const {
   return options_.timestamp ? timestamp() + source.tag : source.tag;
 }
 
-void LogRelay::read_from(Source& source) {
-  if (source.sink->full()) return;  // the settling that follows will hold it
-  const ssize_t got = ::read(source.pipe.get(), read_buffer_.data(), read_buffer_.size());
-  if (got > 0) return deliver(source, std::string_view(read_buffer_.data(), static_cast<std::size_t>(got)));
-  if (got == 0 || (errno != EAGAIN && errno != EINTR)) end(source);
-}
-
-void LogRelay::deliver(Source& source, std::string_view piece) {
-  last_read_ = std::chrono::steady_clock::now();
-  write_file(source, piece);
-  if (source.stream == Stream::standard_error) {
-    source.tail.append(piece.substr(piece.size() - std::min(piece.size(), kTailBytes)));
-    if (source.tail.size() > kTailBytes) source.tail.erase(0, source.tail.size() - kTailBytes);
+void LogRelay::feed(Rank rank, Stream stream, std::string_view piece) {
+  Source* const source = find(rank, stream);
+  if (source == nullptr) return;
+  if (source->file) write_file(*source, piece, rank, stream);
+  if (stream == Stream::standard_error) {
+    source->tail.append(piece.substr(piece.size() - std::min(piece.size(), kTailBytes)));
+    if (source->tail.size() > kTailBytes) source->tail.erase(0, source->tail.size() - kTailBytes);
   }
-  if (source.sink->broken()) return;
-  source.tagger.feed(piece, prefix_of(source), source.sink->buffer());
-  if (source.sink->full()) source.sink->flush();
+  if (source->sink->broken()) return;
+  source->tagger.feed(piece, prefix_of(*source), source->sink->buffer());
+  if (source->sink->full()) source->sink->flush();
 }
 
-void LogRelay::end(Source& source) {
-  if (!source.sink->broken()) source.tagger.finish(prefix_of(source), source.sink->buffer());
-  if (!source.held) loop_.forget(source.pipe.get());
-  source.held = false;
-  source.pipe.reset();
-  source.file.reset();
-  --open_streams_;
+void LogRelay::end(Rank rank, Stream stream) {
+  Source* const source = find(rank, stream);
+  if (source == nullptr) return;
+  if (!source->sink->broken()) source->tagger.finish(prefix_of(*source), source->sink->buffer());
+  source->file.reset();
+  source->ended = true;
 }
 
-void LogRelay::write_file(Source& source, std::string_view piece) {
+void LogRelay::write_file(Source& source, std::string_view piece, Rank rank, Stream stream) {
   while (source.file && !piece.empty()) {
     const ssize_t wrote = ::write(source.file.get(), piece.data(), piece.size());
     if (wrote >= 0) {
       piece.remove_prefix(static_cast<std::size_t>(wrote));
     } else if (errno != EINTR) {
-      say(system_failure(
-              Code::io_error,
-              fmt::format("writing {}/rank.{}/{}", options_.directory, source.rank, name_of(source.stream)),
-              errno, "the file is incomplete")
+      say(system_failure(Code::io_error,
+                         fmt::format("writing {}/rank.{}/{}", options_.directory, rank, name_of(stream)),
+                         errno, "the file is incomplete")
               .text());
       source.file.reset();
     }
@@ -146,22 +136,9 @@ void LogRelay::write_file(Source& source, std::string_view piece) {
 }
 
 void LogRelay::settle() {
-  for (const auto& sink : sinks_) settle(*sink);
-}
-
-void LogRelay::settle(OutputSink& sink) {
-  sink.flush();
-  watch_for_room(sink, sink.pending() > 0);
-  const bool hold = sink.full();
-  for (const auto& each : sources_) {
-    Source& source = *each;
-    if (source.sink != &sink || !source.pipe || source.held == hold) continue;
-    if (!hold && sink.pending() > OutputSink::kFullBytes / 2) continue;
-    if (hold)
-      loop_.forget(source.pipe.get());
-    else if (!loop_.watch(source.pipe.get(), EPOLLIN, [this, &source] { read_from(source); }).ok())
-      continue;
-    source.held = hold;
+  for (const auto& sink : sinks_) {
+    sink->flush();
+    watch_for_room(*sink, sink->pending() > 0);
   }
 }
 
@@ -176,23 +153,15 @@ void LogRelay::watch_for_room(OutputSink& sink, bool wanted) {
   }
 }
 
-void LogRelay::close_silent_streams(std::chrono::milliseconds silence) {
-  if (std::chrono::steady_clock::now() - last_read_ < silence) return;
-  for (const auto& source : sources_)
-    if (source->pipe && !source->held) end(*source);
-}
-
 bool LogRelay::pending() const {
   return std::any_of(sinks_.begin(), sinks_.end(), [](const auto& sink) { return sink->pending() > 0; });
 }
 
 std::vector<std::string> LogRelay::last_error_lines(Rank rank, std::size_t count) const {
-  const auto source = std::find_if(sources_.begin(), sources_.end(), [rank](const auto& each) {
-    return each->rank == rank && each->stream == Stream::standard_error;
-  });
+  const auto source = sources_.find({rank, Stream::standard_error});
   std::vector<std::string> lines;
   if (source == sources_.end()) return lines;
-  std::string_view rest = (*source)->tail;
+  std::string_view rest = source->second->tail;
   while (!rest.empty() && lines.size() < count) {
     while (!rest.empty() && (rest.back() == '\n' || rest.back() == '\r')) rest.remove_suffix(1);
     if (rest.empty()) break;

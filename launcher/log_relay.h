@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // LogRelay: carries what the ranks write to the launcher's own output: whole lines, tagged with rank and
-// stream, the order of each stream kept, and to one file per stream when asked. Memory is bounded: while the
-// reader of our output is slow, the ranks' pipes are left unread. Owned by the job, runs in its loop; one
-// thread.
+// stream, the order of each stream kept, and to one file per stream when asked. Memory is bounded by what its
+// users feed while has_room() says no. Owned by the job, runs in its loop; one thread.
 #pragma once
 
-#include <chrono>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "launcher/agent_protocol.h"
 #include "launcher/event_loop.h"
 #include "launcher/line_tagger.h"
 #include "launcher/output_sink.h"
@@ -29,25 +30,26 @@ struct LogRelayOptions {
 
 class LogRelay {
  public:
-  enum class Stream { standard_output, standard_error };
+  using Stream = agent::Stream;
 
   LogRelay(EventLoop& loop, LogRelayOptions options);
   LogRelay(const LogRelay&) = delete;
   LogRelay& operator=(const LogRelay&) = delete;
   ~LogRelay();
 
-  /// Takes over one stream of one rank: the reading end of a non-blocking pipe.
-  Status add(Rank rank, Stream stream, UniqueFd pipe);
+  /// Makes the streams of one rank known.
+  Status add(Rank rank);
+  /// What has arrived of a stream that is known.
+  void feed(Rank rank, Stream stream, std::string_view piece);
+  /// The stream has ended; more than once is fine.
+  void end(Rank rank, Stream stream);
+  /// Whether the reader of our output keeps up.
+  bool has_room(Stream stream) const { return sink_for(stream).pending() < OutputSink::kFullBytes / 2; }
   /// Puts a line of the launcher's own among the others on standard error.
   void say(std::string_view line);
-  /// After each round of the loop: writes what goes, and holds or releases the ranks' streams.
+  /// After each round of the loop: writes what goes.
   void settle();
 
-  /// Streams that have not ended.
-  bool streams_open() const { return open_streams_ > 0; }
-  /// Ends streams that somebody outside the job holds open: nothing has come for `silence`, and nothing is
-  /// held back.
-  void close_silent_streams(std::chrono::milliseconds silence);
   /// Bytes not yet written.
   bool pending() const;
   /// Why standard output takes no more: EPIPE, ENOSPC, ...; 0 while it does.
@@ -58,12 +60,9 @@ class LogRelay {
  private:
   struct Source;
 
-  void read_from(Source& source);
-  void deliver(Source& source, std::string_view piece);
-  void end(Source& source);
+  Source* find(Rank rank, Stream stream);
   std::string prefix_of(const Source& source) const;
-  void write_file(Source& source, std::string_view piece);
-  void settle(OutputSink& sink);
+  void write_file(Source& source, std::string_view piece, Rank rank, Stream stream);
   void watch_for_room(OutputSink& sink, bool wanted);
   OutputSink& sink_for(Stream stream) const;
 
@@ -71,10 +70,7 @@ class LogRelay {
   LogRelayOptions options_;
   std::vector<std::unique_ptr<OutputSink>> sinks_;  // one, when both streams lead to the same place
   std::vector<const OutputSink*> watched_;          // those whose room the loop waits for
-  std::vector<std::unique_ptr<Source>> sources_;
-  std::vector<char> read_buffer_;
-  std::size_t open_streams_ = 0;
-  std::chrono::steady_clock::time_point last_read_ = std::chrono::steady_clock::now();
+  std::map<std::pair<Rank, Stream>, std::unique_ptr<Source>> sources_;
 };
 
 }  // namespace rondel

@@ -4,20 +4,27 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
+#include "launcher/agent.h"
 #include "launcher/host_file.h"
 #include "launcher/job.h"
 #include "launcher/job_plan.h"
 #include "launcher/man_page.h"
 #include "launcher/options.h"
+#include "launcher/resources.h"
 #include "launcher/supervisor.h"
 #include "lib/config.h"
 #include "lib/host_identity.h"
 #include "lib/log.h"
+#include "lib/unique_fd.h"
 #include "transports/registry.h"
 
 namespace rondel {
@@ -70,16 +77,33 @@ Status read_hosts(Options& options) {
 
 int plan_and_run(Options options) {
   if (const Status read = read_hosts(options); !read.ok()) return fail(kUsageExit, read);
-  std::vector<std::string> inherited;
-  for (char** entry = environ; *entry != nullptr; ++entry) inherited.emplace_back(*entry);
+  if (options.ssh.remote_path.empty()) {
+    std::error_code error;
+    options.ssh.remote_path = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  }
   const auto host = this_host();
   if (!host.ok()) return fail(kLaunchFailureExit, host.status());
-  const auto plan = make_plan(options, inherited, host->name);
+  const auto plan = make_plan(options, inherited_environment(), host->name);
   if (!plan.ok()) return fail(kUsageExit, plan.status());
   configure_log(plan->log_level, "launcher");
   if (options.verbose && options.action == Action::run && plan->size() > host->cores)
     fmt::print(stderr, "rondelrun: {} ranks share {} cores\n", plan->size(), host->cores);
-  return options.action == Action::dry_run ? show_plan(options, *plan) : run_job(options, *plan);
+  return options.action == Action::dry_run ? show_plan(options, *plan)
+                                           : run_job(options, *plan, RONDEL_VERSION);
+}
+
+/// Speaks with a launcher over standard input and output, which nobody else is to write to.
+int run_as_agent() {
+  if (::isatty(STDIN_FILENO) == 1)
+    return fail(kUsageExit, Status(Code::invalid_argument, "--agent is for rondelrun itself, over ssh"));
+  UniqueFd in(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)), out(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+  const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!in || !out || !nothing || ::dup2(nothing.get(), STDIN_FILENO) < 0 ||
+      ::dup2(nothing.get(), STDOUT_FILENO) < 0)
+    return fail(kLaunchFailureExit,
+                system_failure(Code::out_of_resources, "opening standard streams", errno));
+  return run_agent(
+      {.from_launcher = std::move(in), .to_launcher = std::move(out), .version = RONDEL_VERSION});
 }
 
 int run(const std::vector<std::string>& arguments) {
@@ -98,6 +122,8 @@ int run(const std::vector<std::string>& arguments) {
       return print(config_man_page(RONDEL_VERSION));
     case Action::check_build:
       return check_build();
+    case Action::agent:
+      return run_as_agent();
     case Action::run:
     case Action::dry_run:
       break;

@@ -30,6 +30,16 @@ CLI::Validator count_validator(Rank least) {
       "");
 }
 
+CLI::Validator port_validator() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        Rank port = 0;
+        if (CLI::detail::lexical_cast(text, port) && port >= 1 && port <= 65'535) return {};
+        return fmt::format("found \"{}\", expected a port from 1 to 65535", text);
+      },
+      "");
+}
+
 /// For options of other launchers of which one value says what rondelrun does anyway.
 CLI::Validator only(const std::string& allowed, const std::string& why) {
   return CLI::Validator(
@@ -58,7 +68,8 @@ void add_host_options(CLI::App& app, RawOptions& raw) {
          "The hosts that take the ranks, with commas between them: [user@]NAME[:SLOTS], where NAME may "
          "hold ranges as in n[01-16] or be an IPv6 address in brackets, and SLOTS is how many ranks the "
          "host takes (1 when left out). A host named again adds its slots. Default: this host, with as "
-         "many slots as needed. This version starts ranks on this host only.")
+         "many slots as needed. Ranks of other hosts are started over ssh, which must get in without a "
+         "password; the program, its directory and rondelrun are at the same places there.")
       ->type_name("LIST")
       ->allow_extra_args(false);  // else CLI11 takes the brackets off [::1]
   app.add_option(
@@ -77,6 +88,25 @@ void add_host_options(CLI::App& app, RawOptions& raw) {
       ->check(mapping_validator());
   app.add_flag("--oversubscribe", raw.oversubscribe,
                "Let hosts take more ranks than they have slots; the extra ones are spread over all hosts.");
+}
+
+void add_ssh_options(CLI::App& app, RawOptions& raw) {
+  app.add_option("-p,--ssh-port", raw.ssh_port,
+                 "The port for ssh, for hosts without one of their own in the hostfile. Default: as ssh's "
+                 "configuration says.")
+      ->type_name("PORT")
+      ->check(port_validator());
+  app.add_option("-i,--ssh-identity-file", raw.identity_file, "The private key for ssh.")->type_name("FILE");
+  app.add_option(
+         "--ssh-arg", raw.ssh_arguments,
+         "One more word for ssh, in front of ours, as in --ssh-arg=-oProxyJump=gate. Repeatable. Ours "
+         "are BatchMode=yes, StrictHostKeyChecking=accept-new and time limits; ssh takes the first "
+         "of two settings.")
+      ->type_name("WORD")
+      ->allow_extra_args(false);
+  app.add_option("--remote-path", raw.remote_path,
+                 "Where rondelrun, of this same version, is on the other hosts. Default: where it is here.")
+      ->type_name("PATH");
 }
 
 void add_job_options(CLI::App& app, RawOptions& raw) {
@@ -153,6 +183,7 @@ void add_options(CLI::App& app, RawOptions& raw) {
   app.set_help_flag();  // ours is an option like the others
   add_job_options(app, raw);
   add_host_options(app, raw);
+  add_ssh_options(app, raw);
   add_output_options(app, raw);
   add_engine_options(app, raw);
   add_information_options(app, raw);
@@ -160,6 +191,7 @@ void add_options(CLI::App& app, RawOptions& raw) {
   const auto hide = [&app](const char* name, bool& target) { app.add_flag(name, target)->group(""); };
   hide("--man-page", raw.man_page);
   hide("--man-page-config", raw.man_page_config);
+  hide("--agent", raw.agent);
   for (CLI::Option* option : app.get_options())
     if (option->get_items_expected_max() <= 1) option->take_last();
 }

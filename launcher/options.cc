@@ -37,6 +37,7 @@ Action action_of(const RawOptions& raw) {
   if (raw.check_build) return Action::check_build;
   if (raw.man_page) return Action::man_page;
   if (raw.man_page_config) return Action::man_page_config;
+  if (raw.agent) return Action::agent;
   return raw.dry_run ? Action::dry_run : Action::run;
 }
 
@@ -119,6 +120,10 @@ Options to_options(const RawOptions& raw, std::vector<std::string> program) {
   options.output_directory = raw.output_directory;
   if (raw.timeout_s > 0) options.timeout = to_milliseconds(raw.timeout_s);
   options.kill_grace = to_milliseconds(raw.kill_grace_s);
+  options.ssh = {.port = raw.ssh_port,
+                 .identity_file = raw.identity_file,
+                 .arguments = raw.ssh_arguments,
+                 .remote_path = raw.remote_path};
   options.json = raw.json;
   options.verbose = raw.verbose;
   return options;
@@ -174,7 +179,7 @@ std::string usage_text() {
   text +=
       "\nExit status: 0 when all ranks ended with 0; else that of the first rank to fail, 128 + its signal; "
       "124 after\n"
-      "--timeout; 255 when a rank could not be started; 2 for a wrong command line.\n";
+      "--timeout; 255 when a rank could not be started or a host was lost; 2 for a wrong command line.\n";
   return text;
 }
 

@@ -10,12 +10,23 @@
 #include <vector>
 
 #include "launcher/placement.h"
+#include "launcher/ssh_command.h"
 #include "lib/status.h"
 #include "lib/types.h"
 
 namespace rondel {
 
-enum class Action { run, dry_run, help, version, help_config, check_build, man_page, man_page_config };
+enum class Action {
+  run,
+  dry_run,
+  help,
+  version,
+  help_config,
+  check_build,
+  man_page,
+  man_page_config,
+  agent  ///< what ssh starts on the other hosts
+};
 
 struct Options {
   Action action = Action::run;
@@ -35,6 +46,7 @@ struct Options {
   std::string output_directory;
   std::optional<std::chrono::milliseconds> timeout;
   std::chrono::milliseconds kill_grace{5'000};
+  SshOptions ssh;
   bool json = false;
   bool verbose = false;
   std::vector<std::string> warnings;  ///< options that were accepted but do nothing

@@ -8,9 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <ctime>
+#include <string_view>
 #include <utility>
 
 #include "lib/deadline.h"
@@ -29,6 +31,7 @@ struct StartFailure {
 /// threads, so the child may only make system calls.
 struct ChildPlan {
   const ProcessRequest& request;
+  std::vector<std::string> places;  // paths at which the program may be, in order
   std::vector<char*> argv;
   std::vector<char*> envp;
   pid_t parent;
@@ -41,6 +44,33 @@ std::vector<char*> pointers_to(const std::vector<std::string>& words) {
   for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
   pointers.push_back(nullptr);
   return pointers;
+}
+
+/// As execvp would look, but with the search path of the request instead of our own.
+std::vector<std::string> places_of(const ProcessRequest& request) {
+  const std::string& program = request.words.front();
+  if (program.empty() || program.find('/') != std::string::npos) return {program};
+  std::vector<std::string> places;
+  std::string_view rest = request.search_path;
+  for (bool more = true; more;) {
+    const std::size_t colon = std::min(rest.find(':'), rest.size());
+    const std::string_view folder = rest.substr(0, colon);
+    places.push_back(fmt::format("{}/{}", folder.empty() ? "." : folder, program));  // empty: the directory
+    more = colon < rest.size();
+    rest.remove_prefix(std::min(colon + 1, rest.size()));
+  }
+  return places;
+}
+
+/// Returns only with errno set: of all failures the one that says most.
+void run_program(const ChildPlan& plan) {
+  bool forbidden = false;
+  for (const std::string& place : plan.places) {
+    ::execvpe(place.c_str(), plan.argv.data(), plan.envp.data());  // runs scripts without "#!" as well
+    forbidden = forbidden || errno == EACCES;
+    if (errno != EACCES && errno != ENOENT && errno != ENOTDIR) return;
+  }
+  if (forbidden) errno = EACCES;
 }
 
 [[noreturn]] void report_and_exit(int report_fd, StartFailure::Step step) {
@@ -62,7 +92,7 @@ std::vector<char*> pointers_to(const std::vector<std::string>& words) {
     report_and_exit(plan.report_fd, StartFailure::Step::descriptors);
   ::setrlimit(RLIMIT_NOFILE, &request.descriptor_limit);
   ::sigprocmask(SIG_SETMASK, &request.signal_mask, nullptr);
-  ::execvpe(plan.argv.front(), plan.argv.data(), plan.envp.data());
+  run_program(plan);
   report_and_exit(plan.report_fd, StartFailure::Step::program);
 }
 
@@ -112,8 +142,9 @@ Result<Process> Process::spawn(const ProcessRequest& request) {
   if (::pipe2(ends, O_CLOEXEC) != 0) return system_failure(Code::out_of_resources, "pipe", errno);
   const UniqueFd report(ends[0]);
   UniqueFd report_in_child(ends[1]);
-  const ChildPlan plan{request, pointers_to(request.words), pointers_to(request.environment), ::getpid(),
-                       report_in_child.get()};
+  const ChildPlan plan{
+      request,    places_of(request),   pointers_to(request.words), pointers_to(request.environment),
+      ::getpid(), report_in_child.get()};
   const pid_t pid = ::fork();
   if (pid < 0) return fork_failure(errno);
   if (pid == 0) run_child(plan);
@@ -143,7 +174,7 @@ Process::~Process() { finish(); }
 
 void Process::finish() noexcept {
   if (pid_ <= 0) return;
-  signal_group(SIGKILL);
+  if (::kill(-pid_, SIGKILL) != 0) ::kill(pid_, SIGKILL);  // an adopted child may lead no group yet
   // A killed process ends at once, unless a system call holds it; then init collects it later.
   const Deadline deadline = Deadline::in(std::chrono::seconds(2));
   while (::waitpid(pid_, nullptr, WNOHANG) == 0 && !deadline.passed()) {

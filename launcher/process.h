@@ -18,7 +18,8 @@ namespace rondel {
 
 /// What a child takes over; descriptors are borrowed until spawn() returns.
 struct ProcessRequest {
-  std::vector<std::string> words;        ///< program and arguments; found in PATH when it has no '/'
+  std::vector<std::string> words;        ///< program and arguments
+  std::string search_path;               ///< as PATH: where a program without '/' is looked for
   std::vector<std::string> environment;  ///< "NAME=value"
   std::string directory;                 ///< where to start; empty: the launcher's
   int standard_input = -1;
@@ -43,6 +44,8 @@ class Process {
   /// Returns once the program runs. unavailable: it could not be found or run; out_of_resources names the
   /// limit.
   static Result<Process> spawn(const ProcessRequest& request);
+  /// A child that was forked elsewhere, and leads a session of its own or is about to.
+  static Process adopt(pid_t child) { return Process(child); }
 
   Process(Process&& other) noexcept;
   Process& operator=(Process&& other) noexcept;

@@ -8,6 +8,17 @@
 #include <utility>
 
 namespace rondel {
+namespace {
+
+bool runs(const Supervisor::Record& record) {
+  return !record.ending && !record.never_started && !record.lost;
+}
+
+std::chrono::milliseconds since(Supervisor::Time start, Supervisor::Time now) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now - start);
+}
+
+}  // namespace
 
 Supervisor::Supervisor(Rank ranks, std::chrono::milliseconds grace, Time start)
     : records_(static_cast<std::size_t>(ranks)), grace_(grace), start_(start), running_(ranks) {}
@@ -18,8 +29,10 @@ void Supervisor::ranks_ended(std::span<const RankEnding> together, Time now,
   const RankEnding* first = nullptr;
   for (const RankEnding& each : together) {
     Record& record = records_[static_cast<std::size_t>(each.rank)];
-    if (record.ending) continue;
-    record = {each.ending, stopping, std::chrono::duration_cast<std::chrono::milliseconds>(now - start_)};
+    if (!runs(record)) continue;
+    record.ending = each.ending;
+    record.stopped = stopping;
+    record.after = since(start_, now);
     --running_;
     if (each.ending.ok()) continue;
     // Of ranks that ended at the same moment, one that crashed is the cause; one that exited may have met its
@@ -40,9 +53,14 @@ void Supervisor::ranks_ended(std::span<const RankEnding> together, Time now,
 }
 
 void Supervisor::hear_accused(Time now) {
-  if (!accused_ || !records_[static_cast<std::size_t>(*accused_)].ending) return;
+  if (!accused_ || runs(records_[static_cast<std::size_t>(*accused_)])) return;
   const Rank rank = *std::exchange(accused_, std::nullopt);
   Record& record = records_[static_cast<std::size_t>(rank)];
+  if (record.lost) {
+    first_failed_ = rank;
+    exit_code_ = kLaunchFailureExit;
+  }
+  if (!record.ending) return;
   const int signal = record.ending->signal;
   const bool ours = record.stopped && (signal == SIGTERM || (signal == SIGKILL && now >= *kill_at_));
   if (record.ending->ok() || ours) return;
@@ -68,10 +86,41 @@ void Supervisor::output_failed(int error, Time now) {
   stop(now);
 }
 
-void Supervisor::launch_failed(Rank started, Time now) {
-  running_ -= static_cast<Rank>(records_.size()) - started;
+std::vector<Supervisor::Record*> Supervisor::still_running(std::span<const Rank> ranks) {
+  std::vector<Record*> found;
+  for (const Rank rank : ranks) {
+    Record& record = records_[static_cast<std::size_t>(rank)];
+    if (runs(record)) found.push_back(&record);
+  }
+  return found;
+}
+
+void Supervisor::launch_failed(std::span<const Rank> ranks, Time now) {
+  for (Record* record : still_running(ranks)) {
+    record->never_started = true;
+    record->after = since(start_, now);
+    --running_;
+  }
   decide(kLaunchFailureExit);
   stop(now);
+}
+
+void Supervisor::host_lost(std::span<const Rank> ranks, Time now, std::optional<Rank> first_fallen) {
+  const bool stopping = kill_at_.has_value();
+  const auto lost = still_running(ranks);
+  for (Record* record : lost) {
+    record->lost = true;
+    record->stopped = stopping;
+    record->after = since(start_, now);
+    --running_;
+  }
+  if (!lost.empty() && !stopping) {
+    first_failed_ = static_cast<Rank>(lost.front() - records_.data());
+    decide(kLaunchFailureExit);
+    stop(now);
+    accused_ = first_fallen;
+  }
+  hear_accused(now);
 }
 
 void Supervisor::decide(int exit_code) {

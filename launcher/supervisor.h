@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/agent.h"
+#include "launcher/agent_protocol.h"
 #include "lib/deadline.h"
 #include "lib/types.h"
 
@@ -27,6 +27,8 @@ class Supervisor {
   struct Record {
     std::optional<Ending> ending;       ///< none while it runs
     bool stopped = false;               ///< it ended after the launcher had asked it to
+    bool never_started = false;         ///< it will not run, and has no ending
+    bool lost = false;                  ///< its host can not be asked any more how it ended
     std::chrono::milliseconds after{};  ///< from the job's start to its end
   };
 
@@ -41,8 +43,10 @@ class Supervisor {
   void timed_out(Time now);
   /// Standard output takes no more (EPIPE, ENOSPC, ...).
   void output_failed(int error, Time now);
-  /// Only the first `started` ranks could be started.
-  void launch_failed(Rank started, Time now);
+  /// Those of `ranks` that have not ended could not be started.
+  void launch_failed(std::span<const Rank> ranks, Time now);
+  /// What became of those of `ranks` that have not ended will not be known. `first_fallen` as above.
+  void host_lost(std::span<const Rank> ranks, Time now, std::optional<Rank> first_fallen = {});
   /// All ranks have ended; what they left running is to be stopped too.
   void clean_up(Time now) { stop(now); }
 
@@ -51,7 +55,9 @@ class Supervisor {
   /// When signal_due() turns to SIGKILL.
   std::optional<Time> kill_at() const { return kill_at_; }
 
+  /// No rank runs, as far as is known.
   bool all_ended() const { return running_ == 0; }
+  bool asked_to_stop() const { return asked_to_stop_; }
   /// Valid once all ranks have ended, or before when the job was stopped.
   int exit_code() const;
   /// The rank that failed before anything was stopped.
@@ -64,6 +70,7 @@ class Supervisor {
   void stop(Time now);
   void decide(int exit_code);
   void hear_accused(Time now);
+  std::vector<Record*> still_running(std::span<const Rank> ranks);
 
   std::vector<Record> records_;
   std::chrono::milliseconds grace_;

@@ -89,21 +89,22 @@ TEST_CASE("this host is known by all its names, and is one host") {
   CHECK(plan_of(options_over("node:2"), "node").size() == 2);
 }
 
-TEST_CASE("ranks elsewhere are unsupported, named with the way out") {
+TEST_CASE("what is not this host is another one") {
   for (const char* hosts :
        {"other:2", "node.other", "10.0.0.1", "[fe80::1%eth0]", "localhost2", "u@localhost"}) {
-    const rondel::Status error = error_of(options_over(hosts));
-    CHECK(error.code() == rondel::Code::unsupported);
-    CHECK_THAT(error.text(), Contains("this version starts ranks on this host only") &&
-                                 Contains("localhost or node.example") && Contains("--dry-run"));
+    const auto plan = plan_of(options_over(hosts));
+    CHECK_FALSE(plan.local_host.has_value());
+    CHECK_FALSE(plan.is_local(plan.places[0].host));
   }
-  CHECK_THAT(error_of(options_over("localhost:2,other:2")).text(), Contains("rank 2 would run on other"));
-  Options enough_here = options_over("localhost:2,other:2");
-  enough_here.ranks = 2;
-  CHECK(plan_of(enough_here).size() == 2);
+  const auto both = plan_of(options_over("other:2,localhost:2"));
+  CHECK(both.local_host == 1);
+  CHECK_FALSE(both.is_local(both.places[1].host));
+  CHECK(both.is_local(both.places[2].host));
   Options container = options_for(0);
   container.hosts = {{.name = "localhost", .ssh_port = 2222}};
-  CHECK_THAT(error_of(container).text(), Contains("localhost port 2222"));
+  const auto plan = plan_of(container);
+  CHECK_FALSE(plan.local_host.has_value());
+  CHECK(rondel::label_of(plan.hosts[0]) == "localhost port 2222");
 }
 
 TEST_CASE("slots, numbers and mapping decide as they do for other hosts") {

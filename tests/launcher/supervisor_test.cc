@@ -128,7 +128,7 @@ TEST_CASE("other ends have their own codes") {
   timeout.end({{0, killed(SIGTERM)}}, seconds(3));
   CHECK(timeout.supervisor.exit_code() == 124);
   World unstarted(3);
-  unstarted.supervisor.launch_failed(1, kStart);
+  unstarted.supervisor.launch_failed(std::vector<rondel::Rank>{1, 2}, kStart);
   CHECK_FALSE(unstarted.supervisor.all_ended());
   unstarted.end({{0, killed(SIGTERM)}}, seconds(1));
   CHECK(unstarted.supervisor.all_ended());
@@ -141,18 +141,49 @@ TEST_CASE("other ends have their own codes") {
   CHECK(full.supervisor.exit_code() == 1);
 }
 
+TEST_CASE("ranks of a lost host end the job, and nobody waits for them") {
+  World world(4);
+  world.supervisor.host_lost(std::vector<rondel::Rank>{2, 3}, kStart + seconds(1));
+  CHECK(world.due(seconds(1)) == SIGTERM);
+  CHECK(world.supervisor.first_failed() == 2);
+  CHECK(world.supervisor.exit_code() == 255);
+  world.end({{0, killed(SIGTERM)}, {1, exited(1)}}, seconds(2));
+  CHECK(world.supervisor.all_ended());
+  CHECK(world.supervisor.exit_code() == 255);
+  CHECK(rondel::ending_text(world.supervisor.records()[3]) == "lost with its host");
+}
+
+TEST_CASE("of a host that is lost late, the rank that fell first is the first failure") {
+  World world(3);
+  world.supervisor.ranks_ended(std::vector<RankEnding>{{0, exited(1)}}, kStart + seconds(1), 2);
+  CHECK_FALSE(world.supervisor.cause_is_known());
+  world.supervisor.host_lost(std::vector<rondel::Rank>{2}, kStart + seconds(2));
+  CHECK(world.supervisor.first_failed() == 2);
+  CHECK(world.supervisor.exit_code() == 255);
+  world.end({{1, killed(SIGTERM)}}, seconds(2));
+  CHECK(world.supervisor.all_ended());
+}
+
+TEST_CASE("a host that is lost when its ranks have ended changes nothing") {
+  World world(2);
+  world.end({{0, exited(0)}, {1, exited(0)}}, seconds(1));
+  world.supervisor.host_lost(std::vector<rondel::Rank>{0, 1}, kStart + seconds(2));
+  CHECK(world.supervisor.exit_code() == 0);
+  CHECK_FALSE(world.supervisor.first_failed().has_value());
+}
+
 TEST_CASE("the report begins with the first cause") {
   World world(3);
   world.end({{1, killed(SIGKILL)}}, milliseconds(1500));
   world.end({{0, killed(SIGTERM)}, {2, exited(1)}}, milliseconds(1600));
-  const std::vector<pid_t> pids{11, 12, 13};
+  const std::vector<rondel::RankProcess> processes{{"node", 11}, {"other", 12}, {"node", 13}};
   const std::vector<std::string> error_lines{"Traceback", "ValueError: no"};
-  const auto lines = rondel::job_report(world.supervisor, pids, "node", error_lines);
+  const auto lines = rondel::job_report(world.supervisor, processes, error_lines);
   REQUIRE(lines.size() == 8);
   CHECK_THAT(lines[0],
              Contains("rank 1 failed first: killed by signal 9 (SIGKILL), maybe out of memory after 1.5 s"));
   CHECK_THAT(lines[3], Contains("ValueError: no"));
-  CHECK_THAT(lines[5], Contains("1  node") && Contains("12") && Contains("killed by signal 9"));
+  CHECK_THAT(lines[5], Contains("1  other") && Contains("12") && Contains("killed by signal 9"));
   CHECK_THAT(lines[6], Contains("stopped by launcher (SIGTERM)"));
   CHECK_THAT(lines[7], Contains("stopped by launcher (exit code 1)"));
 }
@@ -160,12 +191,15 @@ TEST_CASE("the report begins with the first cause") {
 TEST_CASE("the report of a large job stays small, ranks that never started are told apart") {
   World world(100);
   world.end({{70, exited(2)}}, seconds(1));
-  const auto lines = rondel::job_report(world.supervisor, std::vector<pid_t>(80, 5), "node", {});
+  const auto lines =
+      rondel::job_report(world.supervisor, std::vector<rondel::RankProcess>(100, {"node", 5}), {});
   CHECK(lines.size() == 19);
   CHECK_THAT(lines[2], Contains("70") && Contains("exit code 2"));
   CHECK(lines.back() == "and 84 more");
   World few(2);
-  few.supervisor.launch_failed(1, kStart);
-  CHECK_THAT(rondel::job_report(few.supervisor, std::vector<pid_t>{5}, "node", {}).back(),
-             Contains("never started"));
+  few.supervisor.launch_failed(std::vector<rondel::Rank>{1}, kStart);
+  CHECK_THAT(
+      rondel::job_report(few.supervisor, std::vector<rondel::RankProcess>{{"node", 5}, {"node", -1}}, {})
+          .back(),
+      Contains("never started"));
 }

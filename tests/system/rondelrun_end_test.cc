@@ -163,7 +163,7 @@ TEST_CASE("only the job's own processes are signalled") {
   RunningLauncher launcher({.arguments = {"-np", "2", "--timeout", "0.1", kHelper, "signals"}});
   CHECK(launcher.wait() == 124);
   CHECK(launcher.nothing_is_left());
-  CHECK(bystander.processes().size() == 3);  // launcher, guardian, rank
+  CHECK(bystander.processes().size() == 4);  // launcher, agent, guardian, rank
   bystander.signal(SIGTERM);
   CHECK(bystander.wait() == 143);
   CHECK_THAT(bystander.output(), !Contains(fmt::format("got {}\n[0]<stdout>: got", SIGTERM)));
@@ -172,7 +172,7 @@ TEST_CASE("only the job's own processes are signalled") {
 TEST_CASE("a rank that is done early lets the others work") {
   Gate gate;
   RunningLauncher launcher({.arguments = {"-np", "3", kHelper, "early", gate.path()}});
-  REQUIRE(launcher.wait_for_processes(3));  // launcher, guardian, rank 1
+  REQUIRE(launcher.wait_for_processes(4));  // launcher, agent, guardian, rank 1
   gate.release();
   CHECK(launcher.wait() == 0);
   CHECK(launcher.output() == "[1]<stdout>: the end\n");

@@ -136,7 +136,7 @@ TEST_CASE("no argument, environment, output or log of a job holds a part of its 
   const Traces traces(secret);
 
   const std::vector<pid_t> processes = launcher.processes();
-  CHECK(processes.size() == 4);  // launcher, guardian, ranks
+  CHECK(processes.size() == 5);  // launcher, agent, guardian, ranks
   for (const pid_t process : processes)
     for (const char* file : {"cmdline", "environ"}) {
       const std::string text = file_text(fmt::format("/proc/{}/{}", process, file));

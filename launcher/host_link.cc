@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/host_link.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <ctime>
+#include <utility>
+
+namespace rondel {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kExplanation{1'000};  // that ssh has to end after its stream
+constexpr milliseconds kPause{20};
+constexpr std::size_t kErrorBytes = 4096;
+
+struct Pipe {
+  UniqueFd reader, writer;
+};
+
+Result<Pipe> open_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return system_failure(Code::out_of_resources, "pipe", errno);
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+}  // namespace
+
+HostLink::~HostLink() {
+  // What is done leaves by itself; it is not to be killed on its way out.
+  const Deadline deadline = Deadline::in(kExplanation);
+  close();
+  while (stage_ == Stage::done && process_ && !process_->ending() && !deadline.passed()) {
+    const timespec pause{.tv_sec = 0, .tv_nsec = 200'000};
+    ::nanosleep(&pause, nullptr);
+  }
+}
+
+std::vector<Rank> HostLink::ranks() const {
+  std::vector<Rank> ranks;
+  for (const RankPlace& place : setup_.ranks) ranks.push_back(place.rank);
+  return ranks;
+}
+
+void HostLink::open(UniqueFd in, UniqueFd out) {
+  stage_ = Stage::connecting;
+  channel_.emplace(loop_, std::move(in), std::move(out), agent::kAgentMagic);
+  const Status opened = channel_->open([this](std::span<const std::byte> body) { return take(body); },
+                                       [this](const Status& why) { channel_ended(why); });
+  if (!opened.ok()) lose(opened.text());
+}
+
+void HostLink::start_local(LocalAgent agent) {
+  process_.emplace(Process::adopt(agent.pid));
+  open(std::move(agent.from_agent), std::move(agent.to_agent));
+}
+
+void HostLink::start_ssh(ProcessRequest request, Time login_due) {
+  stage_ = Stage::connecting;
+  login_due_ = login_due;
+  auto in = open_pipe(), out = open_pipe(), err = open_pipe();
+  for (const auto* pipe : {&in, &out, &err})
+    if (!pipe->ok()) return lose(pipe->status().text());
+  request.standard_input = in->reader.get();
+  request.standard_output = out->writer.get();
+  request.standard_error = err->writer.get();
+  auto process = Process::spawn(request);
+  if (!process.ok()) return lose(process.status().text());
+  process_.emplace(*std::move(process));
+  errors_ = std::move(err->reader);
+  ::fcntl(errors_.get(), F_SETFL, O_NONBLOCK);
+  const Status watched = loop_.watch(errors_.get(), EPOLLIN, [this] { read_errors(); });
+  if (!watched.ok()) return lose(watched.text());
+  open(std::move(out->reader), std::move(in->writer));
+}
+
+void HostLink::send(const agent::FromLauncher& message) {
+  if (channel_ && !over()) channel_->send(encode(message));
+}
+
+void HostLink::give(const agent::Order& order) {
+  stage_ = Stage::ordered;
+  send(order);
+}
+
+Status HostLink::take(std::span<const std::byte> body) {
+  auto message = agent::decode_from_agent(body);
+  if (!message.ok()) return std::move(message).status();
+  if (const auto* hello = std::get_if<agent::Hello>(&*message)) {
+    RONDEL_TRY(greet(*hello));
+  } else if (stage_ != Stage::ordered) {
+    return Status(Code::refused, "its agent speaks out of turn");
+  }
+  if (const auto* output = std::get_if<agent::Output>(&*message))
+    used_[static_cast<std::size_t>(output->stream)] += static_cast<std::uint32_t>(output->bytes.size());
+  if (std::holds_alternative<agent::Done>(*message)) {
+    stage_ = Stage::done;
+    close();
+  }
+  listener_.heard(*this, *message);
+  return {};
+}
+
+Status HostLink::greet(const agent::Hello& hello) {
+  if (stage_ != Stage::connecting) return Status(Code::refused, "its agent greets twice");
+  if (hello.protocol != agent::kProtocol || hello.version != setup_.version)
+    return Status(
+        Code::refused,
+        fmt::format("{} there is version {} (protocol {}), this is version {} (protocol {})",
+                    setup_.ssh.remote_path, hello.version, hello.protocol, setup_.version, agent::kProtocol),
+        "install the same one, or give its place with --remote-path");
+  hello_ = hello;
+  login_due_ = Time::max();
+  stage_ = Stage::greeted;
+  return {};
+}
+
+void HostLink::return_room(agent::Stream stream) {
+  std::uint32_t& used = used_[static_cast<std::size_t>(stream)];
+  if (stage_ != Stage::ordered || used < setup_.window / 4) return;
+  send(agent::Room{stream, std::exchange(used, 0)});
+}
+
+void HostLink::read_errors() {
+  std::array<char, 4096> piece;
+  const ssize_t got = ::read(errors_.get(), piece.data(), piece.size());
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) {
+    loop_.forget(errors_.get());
+    errors_.reset();
+    return;
+  }
+  const std::size_t before = error_text_.size();
+  error_text_.append(piece.data(), static_cast<std::size_t>(got));
+  for (std::size_t at = before, end = error_text_.find('\n', at); end != std::string::npos;
+       at = end + 1, end = error_text_.find('\n', at)) {
+    const std::size_t previous = end == 0 ? std::string::npos : error_text_.rfind('\n', end - 1);
+    const std::size_t start = previous == std::string::npos ? 0 : previous + 1;
+    std::string line = error_text_.substr(start, end - start);
+    if (line.ends_with('\r')) line.pop_back();
+    if (!line.empty()) listener_.ssh_said(*this, line);
+  }
+  if (error_text_.size() > kErrorBytes) error_text_.erase(0, error_text_.size() - kErrorBytes);
+}
+
+void HostLink::channel_ended(const Status& why) {
+  if (over()) return;
+  if (!why.ok()) return lose(why.text());
+  explain_by_ = Deadline::Clock::now() + kExplanation;
+}
+
+void HostLink::look(Time now) {
+  if (over()) return;
+  if (explain_by_) {
+    const auto ending = process_ ? process_->ending() : std::nullopt;
+    if ((ending && !errors_) || now >= *explain_by_) return lose(why_it_ended(ending));
+  }
+  if (now >= login_due_) {
+    const std::string said = error_text_.empty() ? "" : why_it_ended(Ending{.code = 255, .signal = 0});
+    lose(said.empty() ? "no agent began to speak in time" : "no agent began to speak in time: " + said);
+  }
+}
+
+HostLink::Time HostLink::next_look() const {
+  if (over()) return Time::max();
+  if (explain_by_) return Deadline::Clock::now() + kPause;
+  return login_due_;
+}
+
+std::string HostLink::why_it_ended(const std::optional<Ending>& ending) const {
+  if (!setup_.local)
+    return explain_ssh({.ending = ending.value_or(Ending{}),
+                        .greeted = stage_ != Stage::connecting,
+                        .errors = error_text_,
+                        .printed = channel_ ? channel_->skipped() : std::string()},
+                       setup_.ssh);
+  if (ending && ending->signal != 0)
+    return fmt::format("its agent (process {}) was killed by signal {}", process_->pid(), ending->signal);
+  return fmt::format("its agent (process {}) went away", process_->pid());
+}
+
+void HostLink::lose(const std::string& why) {
+  if (over()) return;
+  const Stage before = std::exchange(stage_, Stage::lost);
+  close();
+  process_.reset();
+  listener_.lost(*this, before, why);
+}
+
+void HostLink::close() {
+  if (channel_) channel_->close();
+  if (errors_) loop_.forget(errors_.get());
+  errors_.reset();
+}
+
+}  // namespace rondel
