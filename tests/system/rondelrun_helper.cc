@@ -186,6 +186,36 @@ int report(const Words& words) {
   return 0;
 }
 
+/// hex [WORD...]: the words and ODD_VALUE, byte for byte.
+int hex(const Words& words) {
+  const auto digits = [](const std::string& text) {
+    std::string out;
+    for (const char c : text) {
+      char two[3];
+      std::snprintf(two, sizeof two, "%02x", static_cast<unsigned char>(c));
+      out += two;
+    }
+    return out;
+  };
+  std::string text = "ODD_VALUE=" + digits(variable("ODD_VALUE")) + "\n";
+  for (std::size_t i = 1; i < words.size(); ++i)
+    text += "word" + std::to_string(i) + "=" + digits(words[i]) + "\n";
+  write_all(1, text);
+  return 0;
+}
+
+/// input: how many bytes the standard input holds, and their sum, position by position.
+int input(const Words&) {
+  std::vector<char> piece(65536);
+  std::size_t count = 0;
+  unsigned sum = 0;
+  for (ssize_t got = 0; (got = ::read(0, piece.data(), piece.size())) > 0;)
+    for (ssize_t i = 0; i < got; ++i)
+      sum = sum * 31 + static_cast<unsigned char>(piece[static_cast<std::size_t>(i)]), ++count;
+  write_all(1, "bytes=" + std::to_string(count) + "\nsum=" + std::to_string(sum) + "\n");
+  return 0;
+}
+
 /// Waits on the job's store until `ranks` processes have come here.
 int leave_together(const std::string& address, const rondel::Secret& secret, int ranks) {
   const auto deadline = rondel::Deadline::in(std::chrono::seconds(20));
@@ -241,7 +271,8 @@ int main(int argc, char** argv) {
   const std::map<std::string, std::function<int(const Words&)>> ways{
       {"fail", fail},         {"early", early},     {"lines", lines},     {"burst", burst},
       {"stubborn", stubborn}, {"family", family},   {"signals", signals}, {"report", report},
-      {"write", write_text},  {"endless", endless}, {"join", join}};
+      {"write", write_text},  {"endless", endless}, {"join", join},       {"hex", hex},
+      {"input", input}};
   const auto way = words.empty() ? ways.end() : ways.find(words[0]);
   return way == ways.end() ? 95 : way->second(words);
 }

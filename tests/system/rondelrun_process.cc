@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 #include <cerrno>
@@ -59,6 +60,13 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   return pointers;
 }
 
+/// Whether `wanted` has another value for the variable of `entry`.
+bool replaced(const std::string& entry, const std::vector<std::string>& wanted) {
+  const std::string start = entry.substr(0, entry.find('=') + 1);
+  return std::any_of(wanted.begin(), wanted.end(),
+                     [&start](const std::string& each) { return each.starts_with(start); });
+}
+
 /// Looks every 10 ms.
 template <class Condition>
 bool holds_within(std::chrono::seconds limit, const Condition& condition) {
@@ -91,7 +99,8 @@ RunningLauncher::RunningLauncher(const LaunchSetup& setup)
   std::vector<std::string> words{RONDELRUN_PATH};
   words.insert(words.end(), setup.arguments.begin(), setup.arguments.end());
   std::vector<std::string> variables{mark_};
-  for (char** entry = environ; *entry != nullptr; ++entry) variables.emplace_back(*entry);
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    if (!replaced(*entry, setup.environment)) variables.emplace_back(*entry);
   variables.insert(variables.end(), setup.environment.begin(), setup.environment.end());
   const std::vector<char*> argv = pointers_to(words), envp = pointers_to(variables);
 
@@ -220,6 +229,17 @@ bool RunningLauncher::wait_for_stopped(std::size_t count) const {
     }
     return stopped == count;
   });
+}
+
+bool RunningLauncher::ranks_change_within(std::chrono::milliseconds time) const {
+  const std::vector<pid_t> before = processes();
+  const Deadline deadline = Deadline::in(time);
+  while (!deadline.passed()) {
+    if (processes() != before) return true;
+    const timespec pause{.tv_sec = 0, .tv_nsec = 10'000'000};
+    ::nanosleep(&pause, nullptr);
+  }
+  return false;
 }
 
 bool RunningLauncher::wait_until_idle() const {

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace rondel::test {
 
 struct LaunchSetup {
   std::vector<std::string> arguments;    ///< of rondelrun
-  std::vector<std::string> environment;  ///< additional "NAME=value"
+  std::vector<std::string> environment;  ///< "NAME=value", beside or in place of the test's own
   std::string input;                     ///< what its standard input holds
   bool terminal = false;                 ///< run on a terminal of its own, input and output
   bool ignore_hangup = false;            ///< as under nohup
@@ -54,6 +55,8 @@ class RunningLauncher {
   bool wait_for_processes(std::size_t count) const;
   /// Waits until exactly so many of them are stopped, as by Ctrl-Z. False after 20 s.
   bool wait_for_stopped(std::size_t count) const;
+  /// Whether a process of the job comes or goes in that time.
+  bool ranks_change_within(std::chrono::milliseconds time) const;
   /// Waits until the launcher, having read something, does nothing for 200 ms. False after 20 s.
   bool wait_until_idle() const;
   /// Memory that the launcher has in use.
