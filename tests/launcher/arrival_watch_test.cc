@@ -45,3 +45,11 @@ TEST_CASE("a long list of missing ranks is cut") {
   REQUIRE(warning.has_value());
   CHECK_THAT(*warning, Contains("1 of 100") && Contains("16 and 83 more"));
 }
+
+TEST_CASE("hosts are named with the ranks where there are several") {
+  ArrivalWatch watch(3, seconds(1), {"a", "b", "b"});
+  CHECK_FALSE(watch.look(Ranks{0}, kStart).has_value());
+  const auto warning = watch.look(Ranks{0}, kStart + seconds(1));
+  REQUIRE(warning.has_value());
+  CHECK_THAT(*warning, Contains("ranks 1 (b), 2 (b)"));
+}

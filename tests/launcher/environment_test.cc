@@ -89,3 +89,16 @@ TEST_CASE("names that are none are refused, unset ones warned of") {
   REQUIRE(base->warnings.size() == 2);
   CHECK_THAT(base->warnings.front(), Contains("NOPE"));
 }
+
+TEST_CASE("variables of this host do not go to another one, unless -x names them") {
+  const Words inherited{"HOME=/here", "PATH=/bin",          "SSH_AUTH_SOCK=/s",
+                        "TMPDIR=/t",  "XDG_RUNTIME_DIR=/r", "TERM=x"};
+  auto base = rondel::base_environment(inherited, Words{"TMPDIR", "-x"}, false);
+  REQUIRE(base.ok());
+  rondel::BaseEnvironment there = rondel::for_other_host(*base);
+  CHECK(there.variables == Words{"PATH=/bin", "TERM=x", "TMPDIR=/t"});
+  rondel::add_host_variables(there, Words{"HOME=/there", "TMPDIR=/other", "PATH=/other", "SSH_CLIENT=c"});
+  CHECK(there.variables == Words{"PATH=/bin", "TERM=x", "TMPDIR=/t", "HOME=/there", "SSH_CLIENT=c"});
+  base = rondel::base_environment(inherited, Words{"SSH_*"}, true);
+  CHECK(rondel::for_other_host(*base).variables == Words{"SSH_AUTH_SOCK=/s"});
+}
