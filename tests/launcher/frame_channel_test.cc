@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/frame_channel.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -21,6 +22,7 @@ namespace {
 /// Two channels that speak to each other over two pipes, in one loop.
 struct Pair {
   Pair() {
+    ::signal(SIGPIPE, SIG_IGN);  // as launcher and agent have it
     int down[2], up[2];
     REQUIRE(::pipe(down) == 0);
     REQUIRE(::pipe(up) == 0);
