@@ -27,6 +27,7 @@
 #include "launcher/store_finder.h"
 #include "lib/config.h"
 #include "lib/host_identity.h"
+#include "lib/store/socket.h"
 
 namespace rondel {
 namespace {
@@ -176,7 +177,7 @@ Status Agent::prepare(agent::Order& order) {
   }
   order.contact.store = "tcp://" + store;
   // Rank 0 is on the launcher's host: there it is reached as the store is.
-  if (order.contact.master_address.empty()) order.contact.master_address = store.substr(0, store.rfind(':'));
+  if (order.contact.master_address.empty()) order.contact.master_address = store::parse_address(store)->host;
   if (order.own_variables) add_host_variables(order.environment, inherited_environment());
   heard_ = Clock::now();
   send(agent::Joined{order.contact.store});

@@ -17,7 +17,7 @@ constexpr milliseconds kAfterSsh{2'000};  // ssh's own limit on a login comes fi
 
 /// So that the output under way from all hosts together stays bounded.
 std::uint32_t window_for(std::size_t hosts) {
-  constexpr std::size_t kAll = 64U << 20U, kLeast = 64U << 10U, kMost = 1U << 20U;
+  constexpr std::size_t kAll = 16U << 20U, kLeast = 64U << 10U, kMost = 1U << 20U;
   return static_cast<std::uint32_t>(std::clamp(kAll / hosts, kLeast, kMost));
 }
 

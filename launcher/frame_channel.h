@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // FrameChannel: frames over two byte streams, one in each direction (pipes, or both ends of one socket), in
 // an event loop. Never blocks, except in flush_within(). Owned by whoever speaks over it; one thread. It
-// knows no message, and bounds nothing that it is given to send: its users agree on room.
+// knows no message, and bounds nothing that it is given to send: its users agree on room. They have SIGPIPE
+// blocked.
 #pragma once
 
 #include <chrono>

@@ -38,30 +38,38 @@ std::string entry(std::string_view term, std::string_view text) {
 }
 
 constexpr std::string_view kDescription =
-    "Starts N processes (ranks) of a program on this host and tells each of them its rank, the number of "
-    "ranks and where "
-    "to meet the others. Whole lines of their output appear on the launcher's own standard output and error, "
-    "each tagged "
-    "with rank and stream. When a rank fails, when the launcher gets SIGINT, SIGTERM, SIGHUP or SIGQUIT, or "
-    "when "
-    "\\-\\-timeout passes, all ranks and whatever they started get SIGTERM and, after \\-\\-kill\\-grace, "
-    "SIGKILL; a second "
-    "signal kills at once. SIGUSR1 and SIGUSR2 are passed on. Even if the launcher itself is killed, nothing "
-    "of the job "
-    "is left behind.\n.PP\nOptions come before the program. Long names may be written with one or two "
-    "dashes.";
+    "Starts N processes (ranks) of a program, on this host or on several, and tells each of them its "
+    "rank, the number of ranks and where to meet the others. Whole lines of their output appear on the "
+    "launcher's own standard output and error, each tagged with rank and stream. When a rank fails, "
+    "when the launcher gets SIGINT, SIGTERM, SIGHUP or SIGQUIT, or when \\-\\-timeout passes, all "
+    "ranks and whatever they started get SIGTERM and, after \\-\\-kill\\-grace, SIGKILL; a second "
+    "signal kills at once. SIGUSR1 and SIGUSR2 are passed on. Even if the launcher, an ssh or the "
+    "network between hosts is gone, nothing of the job is left behind.\n.PP\nOptions come before the "
+    "program. Long names may be written with one or two dashes.";
+
+constexpr std::string_view kOtherHosts =
+    "Ranks of other hosts are started through the user's own ssh, with the user's configuration. It "
+    "must get in without asking anything. Unknown host keys are accepted and kept, changed ones are "
+    "refused. Each host needs this version of rondelrun at the same path, or the one that "
+    "\\-\\-remote\\-path gives, and the program and the working directory at the same paths. No rank "
+    "starts before every host has answered. Hosts must be able to connect to one another and to this "
+    "one, on any port; \\-\\-net chooses among several networks. A host that says nothing for "
+    "RONDEL_SILENCE_TIMEOUT_S is lost, and the job ends.\n.PP\nRanks there have this host's "
+    "environment, byte for byte, except for what describes a host or a login: HOME, USER, LOGNAME, "
+    "SHELL, MAIL, HOSTNAME, TMPDIR, DISPLAY, KRB5CCNAME, SSH_*, XDG_* and the like are the other "
+    "host's own, unless \\-x names them. PATH is this host's, and finds the program.";
 
 constexpr std::string_view kExitStatus =
-    "0 when every rank ended with 0; otherwise that of the first rank to fail, or 128 plus the number of the "
-    "signal that "
-    "ended it. 128 plus a signal's number when the launcher was stopped by it, 124 after \\-\\-timeout, 255 "
-    "when a rank "
-    "could not be started, 2 for a wrong command line, 141 when nobody reads the output any more.";
+    "0 when every rank ended with 0; otherwise that of the first rank to fail, or 128 plus the number "
+    "of the signal that ended it. 128 plus a signal's number when the launcher was stopped by it, 124 "
+    "after \\-\\-timeout, 255 when a rank could not be started or a host was lost, 2 for a wrong "
+    "command line, 141 when nobody reads the output any more.";
 
 constexpr std::string_view kExamples =
     ".nf\nrondelrun \\-np 4 ./train\nrondelrun \\-np 2 \\-x OMP_NUM_THREADS=1 python3 train.py \\-\\-epochs "
     "3\n"
     "rondelrun \\-np 8 \\-\\-output\\-filename logs \\-\\-timeout 3600 ./train\n"
+    "rondelrun \\-np 8 \\-H node1:4,me@node2:4 \\-\\-ssh\\-arg=\\-oProxyJump=gate ./train\n"
     "rondelrun \\-np 16 \\-\\-hostfile nodes \\-\\-map\\-by node \\-\\-dry\\-run ./train\n.fi";
 
 }  // namespace
@@ -72,6 +80,7 @@ std::string launcher_man_page(const std::string& version) {
   page += fmt::format(".SH DESCRIPTION\n{}\n.SH OPTIONS\n", kDescription);
   for (const OptionRow& row : option_rows())
     page += entry(row.value.empty() ? row.names : row.names + " " + row.value, row.text);
+  page += fmt::format(".SH OTHER HOSTS\n{}\n", kOtherHosts);
   page += ".SH ENVIRONMENT\nEach rank receives:\n";
   for (const RankVariable& variable : rank_variables()) page += entry(variable.name, variable.text);
   page += fmt::format(".SH EXIT STATUS\n{}\n.SH EXAMPLES\n{}\n.SH SEE ALSO\n.BR rondel\\-config (7)\n",
