@@ -23,7 +23,7 @@ std::uint32_t window_for(std::size_t hosts) {
 
 }  // namespace
 
-Fleet::Fleet(EventLoop& loop, const JobPlan& plan, SshOptions ssh, const std::string& version,
+Fleet::Fleet(EventLoop& loop, const JobPlan& plan, const SshOptions& ssh, const std::string& version,
              HostLink::Listener& listener)
     : plan_(plan) {
   std::map<std::size_t, std::size_t> link_of_host;
@@ -49,8 +49,9 @@ Fleet::Fleet(EventLoop& loop, const JobPlan& plan, SshOptions ssh, const std::st
 
 void Fleet::start(LocalAgent local, ProcessRequest request) {
   request_ = std::move(request);
-  for (const auto& link : links_)
-    if (link->setup().local) link->start_local(std::move(local));
+  const auto own =
+      std::find_if(links_.begin(), links_.end(), [](const auto& link) { return link->setup().local; });
+  if (own != links_.end()) (*own)->start_local(std::move(local));
   log_in_more();
 }
 

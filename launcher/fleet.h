@@ -19,7 +19,7 @@ class Fleet {
   using Time = HostLink::Time;
 
   /// One link for each host of the plan that takes ranks.
-  Fleet(EventLoop& loop, const JobPlan& plan, SshOptions ssh, const std::string& version,
+  Fleet(EventLoop& loop, const JobPlan& plan, const SshOptions& ssh, const std::string& version,
         HostLink::Listener& listener);
 
   /// Begins to log in; `local` is the agent of this host when it takes ranks, `request` what each ssh gets

@@ -6,10 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <climits>
-#include <filesystem>
 #include <memory>
 #include <utility>
 
@@ -17,16 +14,14 @@
 #include "launcher/event_loop.h"
 #include "launcher/fleet.h"
 #include "launcher/input_source.h"
+#include "launcher/job_order.h"
 #include "launcher/job_report.h"
+#include "launcher/job_store.h"
 #include "launcher/log_relay.h"
 #include "launcher/resources.h"
 #include "launcher/signals.h"
-#include "launcher/store_finder.h"
 #include "launcher/supervisor.h"
 #include "lib/auth.h"
-#include "lib/config.h"
-#include "lib/store/socket.h"
-#include "lib/store/tcp_server.h"
 
 namespace rondel {
 namespace {
@@ -34,10 +29,9 @@ namespace {
 using Clock = Deadline::Clock;
 using Milliseconds = std::chrono::milliseconds;
 
-constexpr Milliseconds kArrivalPause{500};     // between looks at who has joined
-constexpr Milliseconds kMoreFailures{2'000};   // after a first failed login, to hear of the others
-constexpr Milliseconds kMostPatience{20'000};  // of an agent that looks for the store
-constexpr Milliseconds kAfterKill{10'000};     // until an agent that was told to kill is given up
+constexpr Milliseconds kArrivalPause{500};    // between looks at who has joined
+constexpr Milliseconds kMoreFailures{2'000};  // after a first failed login, to hear of the others
+constexpr Milliseconds kAfterKill{10'000};    // until an agent that was told to kill is given up
 constexpr std::size_t kReportedErrorLines = 5;
 
 std::vector<Rank> every_rank(const JobPlan& plan) {
@@ -50,16 +44,6 @@ std::vector<std::string> hosts_of_ranks(const JobPlan& plan) {
   std::vector<std::string> hosts;
   for (const RankPlace& place : plan.places) hosts.push_back(label_of(plan.hosts[place.host]));
   return hosts;
-}
-
-bool leaves_this_host(const JobPlan& plan) {
-  return std::any_of(plan.places.begin(), plan.places.end(),
-                     [&plan](const RankPlace& place) { return !plan.is_local(place.host); });
-}
-
-bool uses_this_host(const JobPlan& plan) {
-  return std::any_of(plan.places.begin(), plan.places.end(),
-                     [&plan](const RankPlace& place) { return plan.is_local(place.host); });
 }
 
 std::string text_of(std::span<const Rank> ranks) {
@@ -87,7 +71,7 @@ class Job final : public HostLink::Listener {
         signals_(std::move(signals)),
         loop_(std::move(loop)),
         arrivals_(plan.size(), plan.start_timeout,
-                  leaves_this_host(plan) ? hosts_of_ranks(plan) : std::vector<std::string>()),
+                  plan.leaves_this_host() ? hosts_of_ranks(plan) : std::vector<std::string>()),
         relay_(loop_, {plan.size(), options.tag_output, options.timestamp_output, options.output_directory}),
         supervisor_(plan.size(), options.kill_grace, Clock::now()),
         fleet_(loop_, plan, options.ssh, version, *this),
@@ -96,7 +80,6 @@ class Job final : public HostLink::Listener {
         }) {}
 
   Status prepare(LocalAgent local, const rlimit& descriptor_limit);
-  Status start_store();
   void heard(HostLink& link, agent::FromAgent& message) override;
   void lost(HostLink& link, HostLink::Stage before, const std::string& why) override;
   void ssh_said(HostLink& link, const std::string& line) override;
@@ -112,7 +95,6 @@ class Job final : public HostLink::Listener {
   void end_streams(const HostLink& link);
   void launch(Clock::time_point now);
   void give_orders();
-  agent::Order order_for(const HostLink& link) const;
   void take_signals();
   void take_signal(int signal);
   void suspend();
@@ -134,8 +116,7 @@ class Job final : public HostLink::Listener {
   Supervisor supervisor_;
   Fleet fleet_;
   InputSource input_;
-  std::unique_ptr<TcpServer> store_;
-  std::vector<std::string> addresses_;  // of the store, for other hosts
+  JobStore store_;
   std::string name_;
   std::vector<pid_t> pids_;
   Stage stage_ = Stage::launching;
@@ -154,7 +135,7 @@ Result<std::unique_ptr<Job>> Job::create(const Options& options, const JobPlan& 
   auto name = make_job_name();
   if (!name.ok()) return std::move(name).status();
   LocalAgent local;
-  if (uses_this_host(plan)) {  // before there is anything that a forked process should not have
+  if (plan.uses_this_host()) {  // before there is anything that a forked process should not have
     auto forked = fork_agent(version);
     if (!forked.ok()) return std::move(forked).status();
     local = *std::move(forked);
@@ -176,31 +157,15 @@ Result<std::unique_ptr<Job>> Job::create(const Options& options, const JobPlan& 
   return job;
 }
 
-Status Job::start_store() {
-  if (!leaves_this_host(plan_)) {
-    auto store = TcpServer::start({.bind_address = kLoopback}, secret_);
-    if (!store.ok()) return std::move(store).status();
-    store_ = *std::move(store);
-    return {};
-  }
-  auto store = TcpServer::start({.bind_address = "::"}, secret_);                   // IPv4 as well
-  if (!store.ok()) store = TcpServer::start({.bind_address = "0.0.0.0"}, secret_);  // a kernel without IPv6
+Status Job::prepare(LocalAgent local, const rlimit& descriptor_limit) {
+  auto store = start_job_store(plan_, secret_);
   if (!store.ok()) return std::move(store).status();
   store_ = *std::move(store);
-  auto addresses = advertised_stores(plan_.net, store_->port());
-  if (!addresses.ok()) return std::move(addresses).status();
-  addresses_ = *std::move(addresses);
-  return {};
-}
-
-Status Job::prepare(LocalAgent local, const rlimit& descriptor_limit) {
-  RONDEL_TRY(start_store());
   pids_.assign(plan_.places.size(), -1);
   for (const RankPlace& place : plan_.places) RONDEL_TRY(relay_.add(place.rank));
   RONDEL_TRY(loop_.watch(signals_.fd(), EPOLLIN, [this] { take_signals(); }));
-  const char* path = environment_variable("PATH");
   ProcessRequest request;
-  request.search_path = path == nullptr ? "/usr/bin:/bin" : path;
+  request.search_path = search_path_of({});
   request.environment = inherited_environment();
   request.signal_mask = signals_.original_mask();
   request.descriptor_limit = descriptor_limit;
@@ -211,7 +176,7 @@ Status Job::prepare(LocalAgent local, const rlimit& descriptor_limit) {
 int Job::run() {
   for (const std::string& warning : options_.warnings) relay_.say(warning);
   for (const std::string& warning : plan_.environment.warnings) relay_.say(warning);
-  if (options_.verbose) relay_.say(fmt::format("{}, store tcp://{}", name_, store_->address()));
+  if (options_.verbose) relay_.say(fmt::format("{}, store tcp://{}", name_, store_.server->address()));
   while (stage_ != Stage::done) {
     const Status waited = loop_.wait(next_look(Clock::now()) - Clock::now());
     if (!waited.ok()) {
@@ -261,7 +226,7 @@ void Job::take(HostLink& link, const agent::Ended& ended) {
   };
   if (std::any_of(ended.ranks.begin(), ended.ranks.end(), is_foreign)) return;
   const bool known_before = supervisor_.cause_is_known();
-  supervisor_.ranks_ended(ended.ranks, Clock::now(), store_->first_fallen_rank());
+  supervisor_.ranks_ended(ended.ranks, Clock::now(), store_.server->first_fallen_rank());
   tell_first_failure(known_before);
 }
 
@@ -292,7 +257,7 @@ void Job::lost(HostLink& link, HostLink::Stage before, const std::string& why) {
   if (before != HostLink::Stage::ordered) return;
   const std::vector<Rank> ranks = link.ranks();
   relay_.say(fmt::format("lost contact with host {} ({}): {}", link.setup().label, text_of(ranks), why));
-  supervisor_.host_lost(ranks, Clock::now(), store_->first_fallen_rank());
+  supervisor_.host_lost(ranks, Clock::now(), store_.server->first_fallen_rank());
 }
 
 void Job::ssh_said(HostLink& link, const std::string& line) {
@@ -312,47 +277,17 @@ void Job::launch(Clock::time_point now) {
 
 void Job::give_orders() {
   stage_ = Stage::running;
-  for (const auto& link : fleet_.links()) link->give(order_for(*link));
-}
-
-agent::Order Job::order_for(const HostLink& link) const {
-  const bool local = link.setup().local;
-  agent::Order order;
-  order.ranks = link.setup().ranks;
-  order.program = plan_.program;
-  order.environment = local ? plan_.environment : for_other_host(plan_.environment);
-  order.own_variables = !local && !options_.only_exports;
-  const char* path = environment_variable("PATH");
-  order.search_path = path == nullptr ? "/usr/bin:/bin" : path;
-  for (const std::string& entry : plan_.environment.variables)
-    if (entry.starts_with("PATH=")) order.search_path = entry.substr(5);
-  order.stores = local ? std::vector{store::join_address(kLoopback, store_->port())} : addresses_;
-  const auto secret = secret_.bytes();
-  order.secret.assign(secret.begin(), secret.end());
-  order.directory = plan_.directory;
-  if (!local) {
-    std::error_code error;
-    order.directory = std::filesystem::absolute(plan_.directory.empty() ? "." : plan_.directory, error)
-                          .lexically_normal()
-                          .string();
-  }
   const HostLink& head = fleet_.link_of(0);
-  order.contact.job = name_;
-  order.contact.master_port = head.hello().free_port;
-  if (!head.setup().local)
-    order.contact.master_address = head.hello().address;
-  else if (local)
-    order.contact.master_address =
-        addresses_.empty() ? std::string(kLoopback) : store::parse_address(addresses_.front())->host;
-  if (plan_.stdin_rank && !(local && input_is_taken())) {
-    order.input = local ? agent::Input::inherited : agent::Input::forwarded;
-    order.input_rank = *plan_.stdin_rank;
+  OrderFacts facts{.job = name_,
+                   .own_store = store_.own_address,
+                   .addresses = store_.addresses,
+                   .head = head.hello(),
+                   .head_is_local = head.setup().local,
+                   .input_is_taken = input_is_taken()};
+  for (const auto& link : fleet_.links()) {
+    facts.output_window = link->setup().window;
+    link->give(make_order(options_, plan_, facts, secret_, link->setup().ranks, link->setup().local));
   }
-  order.output_window = link.setup().window;
-  order.grace = options_.kill_grace;
-  order.patience = std::min(plan_.start_timeout, kMostPatience);
-  order.silence = local ? Milliseconds(0) : plan_.silence + Milliseconds(2'000);
-  return order;
 }
 
 void Job::take_signals() {
@@ -391,7 +326,7 @@ void Job::suspend() {
 void Job::tell_first_failure(bool known_before) {
   const auto first = supervisor_.first_failed();
   if (known_before || !supervisor_.cause_is_known() || supervisor_.all_ended()) return;
-  const std::string where = leaves_this_host(plan_) ? " on " + host_of(*first) : std::string();
+  const std::string where = plan_.leaves_this_host() ? " on " + host_of(*first) : std::string();
   relay_.say(fmt::format("rank {}{}: {}; stopping the others", *first, where,
                          ending_text(supervisor_.records()[static_cast<std::size_t>(*first)])));
 }
@@ -412,7 +347,7 @@ void Job::look_around(Clock::time_point now) {
     supervisor_.timed_out(now);
   }
   if (!arrivals_.over()) {
-    const auto arrived = store_->arrived_ranks();
+    const auto arrived = store_.server->arrived_ranks();
     if (const auto warning = arrivals_.look(arrived, now)) relay_.say(*warning);
   }
   advance(now);

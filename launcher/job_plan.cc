@@ -77,6 +77,16 @@ std::string label_of(const Host& host) {
   return name_of(host) + (host.ssh_port == 0 ? "" : fmt::format(" port {}", host.ssh_port));
 }
 
+bool JobPlan::leaves_this_host() const {
+  return std::any_of(places.begin(), places.end(),
+                     [this](const RankPlace& place) { return !is_local(place.host); });
+}
+
+bool JobPlan::uses_this_host() const {
+  return std::any_of(places.begin(), places.end(),
+                     [this](const RankPlace& place) { return is_local(place.host); });
+}
+
 Result<JobPlan> make_plan(const Options& options, std::span<const std::string> inherited,
                           const std::string& host) {
   auto hosts = hosts_of(options, host);
@@ -104,6 +114,7 @@ Result<JobPlan> make_plan(const Options& options, std::span<const std::string> i
   plan.log_level = config->log_level;
   plan.silence = config->silence_timeout;
   plan.net = config->net;
+  plan.ports = config->port_range;
   return plan;
 }
 

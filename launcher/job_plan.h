@@ -30,9 +30,13 @@ struct JobPlan {
   LogLevel log_level = LogLevel::warn;        ///< likewise
   std::chrono::milliseconds silence{};        ///< likewise: of a host, then it is lost
   std::string net;                            ///< likewise: RONDEL_NET
+  std::string ports;                          ///< likewise: RONDEL_PORTS
 
   Rank size() const { return static_cast<Rank>(places.size()); }
   bool is_local(std::size_t host_index) const { return local_host == host_index; }
+  /// Whether a rank runs on another host; on this one.
+  bool leaves_this_host() const;
+  bool uses_this_host() const;
 };
 
 /// How messages name a host: "u@node port 2222".
