@@ -52,16 +52,16 @@ void Fleet::start(LocalAgent local, ProcessRequest request) {
   const auto own =
       std::find_if(links_.begin(), links_.end(), [](const auto& link) { return link->setup().local; });
   if (own != links_.end()) (*own)->start_local(std::move(local));
-  log_in_more();
+  log_in_more(Deadline::Clock::now());
 }
 
-void Fleet::log_in_more() {
+void Fleet::log_in_more(Time now) {
   const auto connecting = std::count_if(links_.begin(), links_.end(),
                                         [](const auto& link) { return link->stage() == Stage::connecting; });
   auto room = static_cast<std::ptrdiff_t>(kLoginsAtOnce) - connecting;
   for (const auto& link : links_) {
     if (room <= 0) return;
-    if (link->stage() != Stage::unstarted) continue;
+    if (!link->wants_login(now)) continue;
     log_in(*link);
     --room;
   }
@@ -92,7 +92,7 @@ void Fleet::return_room(agent::Stream stream) {
 
 void Fleet::look(Time now) {
   for (const auto& link : links_) link->look(now);
-  if (any(Stage::unstarted)) log_in_more();
+  if (any(Stage::unstarted)) log_in_more(now);
   const bool far = std::any_of(links_.begin(), links_.end(), [](const auto& link) {
     return !link->setup().local && link->stage() == Stage::ordered;
   });

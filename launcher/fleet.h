@@ -45,7 +45,7 @@ class Fleet {
 
  private:
   void log_in(HostLink& link);
-  void log_in_more();
+  void log_in_more(Time now);
 
   const JobPlan& plan_;
   std::vector<std::unique_ptr<HostLink>> links_;

@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <ctime>
@@ -18,6 +19,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kExplanation{1'000};  // that ssh has to end after its stream
 constexpr milliseconds kPause{20};
+constexpr milliseconds kFirstAgain{250}, kLongestAgain{4'000};  // between logins to a host that is not up yet
 constexpr std::size_t kErrorBytes = 4096;
 
 struct Pipe {
@@ -64,6 +66,7 @@ void HostLink::start_local(LocalAgent agent) {
 void HostLink::start_ssh(ProcessRequest request, Time login_due) {
   stage_ = Stage::connecting;
   login_due_ = login_due;
+  if (!try_until_) try_until_ = Deadline::Clock::now() + setup_.ssh.wait;
   auto in = open_pipe(), out = open_pipe(), err = open_pipe();
   for (const auto* pipe : {&in, &out, &err})
     if (!pipe->ok()) return lose(pipe->status().text());
@@ -159,7 +162,10 @@ void HostLink::look(Time now) {
   if (over()) return;
   if (explain_by_) {
     const auto ending = process_ ? process_->ending() : std::nullopt;
-    if ((ending && !errors_) || now >= *explain_by_) return lose(why_it_ended(ending));
+    if (!(ending && !errors_) && now < *explain_by_) return;
+    const bool again = !setup_.local && stage_ == Stage::connecting && now < *try_until_;
+    return again && may_pass(ssh_ending(ending)) ? try_again(now, why_it_ended(ending))
+                                                 : lose(why_it_ended(ending));
   }
   if (now >= login_due_) {
     const std::string said = error_text_.empty() ? "" : why_it_ended(Ending{.code = 255, .signal = 0});
@@ -170,19 +176,34 @@ void HostLink::look(Time now) {
 HostLink::Time HostLink::next_look() const {
   if (over()) return Time::max();
   if (explain_by_) return Deadline::Clock::now() + kPause;
+  if (stage_ == Stage::unstarted && again_pause_.count() > 0) return again_at_;
   return login_due_;
 }
 
+SshEnding HostLink::ssh_ending(const std::optional<Ending>& ending) const {
+  return {.ending = ending.value_or(Ending{}),
+          .greeted = stage_ != Stage::connecting,
+          .errors = error_text_,
+          .printed = channel_ ? channel_->skipped() : std::string()};
+}
+
 std::string HostLink::why_it_ended(const std::optional<Ending>& ending) const {
-  if (!setup_.local)
-    return explain_ssh({.ending = ending.value_or(Ending{}),
-                        .greeted = stage_ != Stage::connecting,
-                        .errors = error_text_,
-                        .printed = channel_ ? channel_->skipped() : std::string()},
-                       setup_.ssh);
+  if (!setup_.local) return explain_ssh(ssh_ending(ending), setup_.ssh);
   if (ending && ending->signal != 0)
     return fmt::format("its agent (process {}) was killed by signal {}", process_->pid(), ending->signal);
   return fmt::format("its agent (process {}) went away", process_->pid());
+}
+
+void HostLink::try_again(Time now, const std::string& why) {
+  if (again_pause_.count() == 0) listener_.delayed(*this, why);
+  again_pause_ = std::clamp(2 * again_pause_, kFirstAgain, kLongestAgain);
+  again_at_ = now + again_pause_;
+  close();
+  process_.reset();
+  explain_by_.reset();
+  error_text_.clear();
+  login_due_ = Time::max();
+  stage_ = Stage::unstarted;
 }
 
 void HostLink::lose(const std::string& why) {

@@ -23,7 +23,7 @@ class HostLink {
  public:
   using Time = Deadline::Clock::time_point;
   enum class Stage {
-    unstarted,
+    unstarted,   // or about to be tried again
     connecting,  // to an agent that has not greeted
     greeted,
     ordered,
@@ -36,6 +36,8 @@ class HostLink {
     virtual void heard(HostLink& link, agent::FromAgent& message) = 0;
     /// `before` is the stage in which it was lost.
     virtual void lost(HostLink& link, Stage before, const std::string& why) = 0;
+    /// It will be tried again; said once.
+    virtual void delayed(HostLink& link, const std::string& why) = 0;
     /// A line that ssh wrote.
     virtual void ssh_said(HostLink& link, const std::string& line) = 0;
 
@@ -61,6 +63,8 @@ class HostLink {
   void start_local(LocalAgent agent);
   /// Logs in with the words of ssh_words(); `request` holds what else the process needs, but no streams.
   void start_ssh(ProcessRequest request, Time login_due);
+  /// Whether a first or a further login is due.
+  bool wants_login(Time now) const { return stage_ == Stage::unstarted && now >= again_at_; }
   void send(const agent::FromLauncher& message);
   void give(const agent::Order& order);
   bool flush_within(std::chrono::milliseconds limit) { return !channel_ || channel_->flush_within(limit); }
@@ -85,7 +89,9 @@ class HostLink {
   void read_errors();
   void channel_ended(const Status& why);
   void close();
+  SshEnding ssh_ending(const std::optional<Ending>& ending) const;
   std::string why_it_ended(const std::optional<Ending>& ending) const;
+  void try_again(Time now, const std::string& why);
 
   EventLoop& loop_;
   Setup setup_;
@@ -98,6 +104,9 @@ class HostLink {
   agent::Hello hello_;
   std::array<std::uint32_t, agent::kStreams> used_{};  // output that no room was returned for
   Time login_due_ = Time::max();
+  std::optional<Time> try_until_;
+  Time again_at_ = Time::min();
+  std::chrono::milliseconds again_pause_{};
   std::optional<Time> explain_by_;  // the stream has ended: until then the process may say why
 };
 

@@ -82,6 +82,7 @@ class Job final : public HostLink::Listener {
   Status prepare(LocalAgent local, const rlimit& descriptor_limit);
   void heard(HostLink& link, agent::FromAgent& message) override;
   void lost(HostLink& link, HostLink::Stage before, const std::string& why) override;
+  void delayed(HostLink& link, const std::string& why) override;
   void ssh_said(HostLink& link, const std::string& line) override;
   void take(HostLink& link, const agent::Hello& hello);
   void take(HostLink& link, const agent::Started& started);
@@ -260,6 +261,11 @@ void Job::lost(HostLink& link, HostLink::Stage before, const std::string& why) {
   supervisor_.host_lost(ranks, Clock::now(), store_.server->first_fallen_rank());
 }
 
+void Job::delayed(HostLink& link, const std::string& why) {
+  relay_.say(fmt::format("host {}: {}; trying again for {:g} s", link.setup().label, why,
+                         static_cast<double>(options_.ssh.wait.count()) / 1000.0));
+}
+
 void Job::ssh_said(HostLink& link, const std::string& line) {
   if (options_.verbose) relay_.say(fmt::format("ssh to {}: {}", link.setup().label, line));
 }
@@ -404,6 +410,7 @@ void Job::report() {
   const auto error_lines =
       first ? relay_.last_error_lines(*first, kReportedErrorLines) : std::vector<std::string>();
   std::vector<RankProcess> processes;
+  processes.reserve(pids_.size());
   for (Rank rank = 0; rank < plan_.size(); ++rank)
     processes.push_back({host_of(rank), pids_[static_cast<std::size_t>(rank)]});
   for (const std::string& line : job_report(supervisor_, processes, error_lines)) relay_.say(line);

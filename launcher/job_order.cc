@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "launcher/resources.h"
@@ -17,6 +18,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kMostPatience{20'000};  // of an agent that looks for the store
 constexpr milliseconds kAfterSilence{2'000};   // ssh, which says why, gives up first
+
+constexpr std::string_view kPath = "PATH=";
 
 /// The same place on every host, whatever directory a login begins in.
 std::string absolute(const std::string& directory) {
@@ -35,10 +38,9 @@ std::string master_address(const OrderFacts& facts, bool local) {
 }  // namespace
 
 std::string search_path_of(std::span<const std::string> variables) {
-  constexpr std::string_view kName = "PATH=";
   const auto found = std::find_if(variables.begin(), variables.end(),
-                                  [](const std::string& entry) { return entry.starts_with(kName); });
-  if (found != variables.end()) return found->substr(kName.size());
+                                  [](const std::string& entry) { return entry.starts_with(kPath); });
+  if (found != variables.end()) return found->substr(kPath.size());
   const char* own = environment_variable("PATH");
   return own == nullptr ? "/usr/local/bin:/usr/bin:/bin" : own;
 }

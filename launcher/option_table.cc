@@ -104,6 +104,12 @@ void add_ssh_options(CLI::App& app, RawOptions& raw) {
          "of two settings.")
       ->type_name("WORD")
       ->allow_extra_args(false);
+  app.add_option(
+         "--wait-for-hosts", raw.wait_s,
+         "Try again for S seconds when the name of a host is not known yet or nothing answers ssh there. "
+         "Default: a host that can not be reached ends the job at once.")
+      ->type_name("S")
+      ->check(seconds_validator());
   app.add_option("--remote-path", raw.remote_path,
                  "Where rondelrun, of this same version, is on the other hosts. Default: where it is here.")
       ->type_name("PATH");

@@ -23,7 +23,7 @@ struct RawOptions {
                                                                       map_by = "slot";
   std::string identity_file, remote_path;
   std::uint16_t ssh_port = 0;
-  double timeout_s = 0, start_timeout_s = 60, kill_grace_s = 5;
+  double timeout_s = 0, wait_s = 0, start_timeout_s = 60, kill_grace_s = 5;
   bool oversubscribe = false, only_exports = false, tag = false, no_tag = false, timestamp = false,
        json = false, verbose = false;
   bool dry_run = false, help = false, version = false, help_config = false, check_build = false;

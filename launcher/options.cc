@@ -123,6 +123,7 @@ Options to_options(const RawOptions& raw, std::vector<std::string> program) {
   options.ssh = {.port = raw.ssh_port,
                  .identity_file = raw.identity_file,
                  .arguments = raw.ssh_arguments,
+                 .wait = to_milliseconds(raw.wait_s),
                  .remote_path = raw.remote_path};
   options.json = raw.json;
   options.verbose = raw.verbose;

@@ -15,14 +15,15 @@ constexpr int kSshFailure = 255;
 constexpr int kNotExecutable = 126;
 constexpr int kNotFound = 127;
 
-/// What stands in ssh's words, what that means, and what to do about it.
+/// What stands in ssh's words, what that means, what to do about it, and whether it may be better in a while.
 struct Cause {
   std::string_view words;
   std::string_view meaning;
   std::string_view hint;
+  bool may_pass = false;
 };
 constexpr std::array kCauses{
-    Cause{"Could not resolve hostname", "its name can not be resolved", "is it spelt right?"},
+    Cause{"Could not resolve hostname", "its name can not be resolved", "is it spelt right?", true},
     Cause{"HOST IDENTIFICATION HAS CHANGED", "its host key is not the known one",
           "if the host was set up anew, remove the old key with ssh-keygen -R"},
     Cause{"Host key verification failed", "its host key is not trusted", "log in once with ssh to see why"},
@@ -30,16 +31,25 @@ constexpr std::array kCauses{
           "ssh must get in without a password: a key in ~/.ssh, in an agent, or given with -i"},
     Cause{"Too many authentication failures", "it refused the login", "name the right key with -i"},
     Cause{"Connection refused", "nothing answers ssh on that port",
-          "does sshd run there? -p gives another port"},
-    Cause{"timed out", "it does not answer", "is it up, and does a firewall let ssh through?"},
+          "does sshd run there? -p gives another port", true},
+    Cause{"timed out", "it does not answer", "is it up, and does a firewall let ssh through?", true},
     Cause{"not responding", "it has fallen silent", "is it up, and is its network?"},
-    Cause{"No route to host", "there is no way to it", "is it up, and is its network?"},
-    Cause{"Network is unreachable", "there is no way to it", "is this host's network up?"},
+    Cause{"No route to host", "there is no way to it", "is it up, and is its network?", true},
+    Cause{"Network is unreachable", "there is no way to it", "is this host's network up?", true},
     Cause{"Bad configuration option", "ssh does not accept its options", "look at ssh_config and --ssh-arg"},
     Cause{"Connection closed by", "it closed the connection",
-          "its log (auth.log or journalctl -u ssh) says why"},
-    Cause{"Connection reset", "it broke the connection", "its log (auth.log or journalctl -u ssh) says why"},
+          "its log (auth.log or journalctl -u ssh) says why", true},
+    Cause{"Connection reset", "it broke the connection", "its log (auth.log or journalctl -u ssh) says why",
+          true},
 };
+
+const Cause* cause_of(const SshEnding& end) {
+  if (end.ending.signal != 0 || end.ending.code != kSshFailure) return nullptr;
+  const auto cause = std::find_if(kCauses.begin(), kCauses.end(), [&end](const Cause& each) {
+    return end.errors.find(each.words) != std::string::npos;
+  });
+  return cause == kCauses.end() ? nullptr : &*cause;
+}
 
 std::string last_line(std::string_view text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
@@ -109,6 +119,11 @@ Result<std::vector<std::string>> ssh_words(const Host& host, const SshOptions& o
   return words;
 }
 
+bool may_pass(const SshEnding& end) {
+  const Cause* cause = cause_of(end);
+  return !end.greeted && cause != nullptr && cause->may_pass;
+}
+
 std::string explain_ssh(const SshEnding& end, const SshOptions& options) {
   if (end.ending.signal != 0) return fmt::format("ssh was killed by signal {}", end.ending.signal);
   if (says_missing(end))
@@ -118,13 +133,8 @@ std::string explain_ssh(const SshEnding& end, const SshOptions& options) {
         options.remote_path);
   if (end.ending.code == kNotExecutable && !end.greeted)
     return fmt::format("{} can not be run there: {}", options.remote_path, shown(end.errors));
-  if (end.ending.code == kSshFailure) {
-    const auto cause = std::find_if(kCauses.begin(), kCauses.end(), [&end](const Cause& each) {
-      return end.errors.find(each.words) != std::string::npos;
-    });
-    if (cause != kCauses.end())
-      return with_hint(fmt::format("{}: ssh says {}", cause->meaning, shown(end.errors)), cause->hint);
-  }
+  if (const Cause* cause = cause_of(end))
+    return with_hint(fmt::format("{}: ssh says {}", cause->meaning, shown(end.errors)), cause->hint);
   const std::string said = end.errors.empty() ? "" : fmt::format("; the last words: {}", shown(end.errors));
   if (end.greeted)
     return end.ending.code == 0

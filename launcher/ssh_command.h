@@ -19,8 +19,9 @@ struct SshOptions {
   std::uint16_t port = 0;     ///< for hosts without one of their own; 0: as ssh's configuration says
   std::string identity_file;  ///< empty: likewise
   std::vector<std::string>
-      arguments;            ///< of the user's, in front of ours: ssh takes the first of two settings
-  std::string remote_path;  ///< of rondelrun on the other hosts
+      arguments;                     ///< of the user's, in front of ours: ssh takes the first of two settings
+  std::chrono::milliseconds wait{};  ///< for how long to try again what may_pass()
+  std::string remote_path;           ///< of rondelrun on the other hosts
 };
 
 /// `text` as one word for whatever shell logs in: sh, bash, zsh, dash, tcsh and fish take it alike.
@@ -40,6 +41,9 @@ struct SshEnding {
   std::string errors;    ///< the end of what came on standard error: ssh's words, or the remote shell's
   std::string printed;   ///< the end of what was printed in place of the agent's greeting
 };
+
+/// Whether the host may only not be up yet: no name, no sshd, no network.
+bool may_pass(const SshEnding& end);
 
 /// One line: what happened in words, the tool's own last words, and what to do.
 std::string explain_ssh(const SshEnding& end, const SshOptions& options);

@@ -7,6 +7,7 @@
 using Catch::Matchers::Contains;
 using rondel::explain_ssh;
 using rondel::Host;
+using rondel::may_pass;
 using rondel::shell_word;
 using rondel::SshEnding;
 using rondel::SshOptions;
@@ -53,6 +54,20 @@ TEST_CASE("a path becomes one word of any shell, or is refused") {
   CHECK(*shell_word("/\xc3\xa4") == "/\xc3\xa4");
   CHECK_THAT(shell_word("/a\nb").status().text(), Contains("line break"));
   CHECK_FALSE(rondel::ssh_words({.name = "a"}, {.remote_path = "/a\nb"}, {}, {}).ok());
+}
+
+TEST_CASE("only what a host that is coming up shows is worth another try") {
+  const auto passes = [](int code, const std::string& errors, bool greeted = false) {
+    return may_pass({.ending = {code, 0}, .greeted = greeted, .errors = errors});
+  };
+  CHECK(passes(255, "ssh: Could not resolve hostname n: Name or service not known"));
+  CHECK(passes(255, "ssh: connect to host n port 22: Connection refused"));
+  CHECK(passes(255, "kex_exchange_identification: Connection closed by remote host"));
+  CHECK_FALSE(passes(255, "n: Permission denied (publickey)."));
+  CHECK_FALSE(passes(255, "Host key verification failed."));
+  CHECK_FALSE(passes(127, "Connection refused"));
+  CHECK_FALSE(passes(255, "Connection reset by peer", true));
+  CHECK_FALSE(may_pass({.ending = {0, 9}, .errors = "Connection refused"}));
 }
 
 TEST_CASE("how a connection ended is said in words") {

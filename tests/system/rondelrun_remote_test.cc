@@ -221,6 +221,23 @@ TEST_CASE("what ssh could not do is said in words, one line for each host") {
   CHECK(launcher.output().empty());  // no rank of a host that answered was started
 }
 
+TEST_CASE("a host that comes up later is waited for when that is asked for") {
+  const TemporaryFolder folder;
+  const StubSsh ssh = StubSsh::with_body(
+      "[ -e '" + folder.path() + "/up' ] || { touch '" + folder.path() +
+      "/up'; echo \"ssh: Could not resolve hostname $host\" >&2; exit 255; }\nexec sh -c \"$command\"");
+  RunningLauncher launcher(
+      ssh.setup({.arguments = {"-H", "other", "--wait-for-hosts", "20", kHelper, "write", R"(here\n)"}}));
+  CHECK(launcher.wait() == 0);
+  CHECK(launcher.output() == "[0]<stdout>: here\n");
+  CHECK_THAT(launcher.error(),
+             Contains("host other: its name can not be resolved") && Contains("trying again for 20 s"));
+  std::string error;
+  CHECK(run_for_code(StubSsh::with_body("echo 'Connection refused' >&2; exit 255"),
+                     {"--wait-for-hosts", "0.6", "true"}, error) == 255);
+  CHECK(std::count(error.begin(), error.end(), '\n') == 2);  // at first, and in the end
+}
+
 TEST_CASE("a host that prints without end, or never answers, is given up") {
   std::string error;
   CHECK(run_for_code(StubSsh::with_body("exec yes"), {"true"}, error) == 255);

@@ -241,8 +241,23 @@ case $case_name in
     [ "$(wc -c <"$work/out")" = 200000000 ] || fail "bytes are missing"
     echo "200 MB through ssh: $((200000 / (($(date +%s%N) - began) / 1000000))) MB/s"
     head -c 3000000 /dev/urandom | base64 >"$work/input"
+    # shellcheck disable=SC2016 # for the ranks
     on 0 "$rondelrun" -H h1,h4 --stdin 1 --no-tag-output sh -c '[ "$RANK" = 0 ] || exec cat' <"$work/input" >"$work/out" 2>"$work/err"
     cmp "$work/input" "$work/out" || fail "the standard input did not arrive whole on h4"
+    ;;
+  late) # h2's sshd and h3's name are not there at first
+    kill "$(cat "$work/sshd_pid.2")"
+    wait_until 5 "sshd of h2 has ended" [ ! -d "/proc/$(cat "$work/sshd_pid.2")" ]
+    cp "$work/hosts" "$work/all_hosts"
+    grep -v h3 "$work/all_hosts" >"$work/hosts"
+    launch_in_background -H h1,h2,h3 --wait-for-hosts 20 "$helper" write here
+    says_later() { grep -q -- "$1" "$work/err"; }
+    wait_until 5 'h2 is tried again' says_later 'host h2: nothing answers ssh on that port'
+    wait_until 5 'h3 is tried again' says_later 'host h3: its name can not be resolved'
+    start_sshd 2
+    cat "$work/all_hosts" >"$work/hosts"
+    ended_with 0
+    [ "$(lines_of here)" = 3 ] || fail "not all ranks ran"
     ;;
   refusals) # what is said when a host can not take part; no rank starts anywhere
     expect_code 255 -H h1,h9 true
