@@ -163,7 +163,8 @@ Status Job::prepare(LocalAgent local, const rlimit& descriptor_limit) {
   if (!store.ok()) return std::move(store).status();
   store_ = *std::move(store);
   pids_.assign(plan_.places.size(), -1);
-  for (const RankPlace& place : plan_.places) RONDEL_TRY(relay_.add(place.rank));
+  for (const RankPlace& place : plan_.places)
+    RONDEL_TRY(relay_.add({place.rank, plan_.size(), plan_.hosts[place.host].name, name_}));
   RONDEL_TRY(loop_.watch(signals_.fd(), EPOLLIN, [this] { take_signals(); }));
   ProcessRequest request;
   request.search_path = search_path_of({});

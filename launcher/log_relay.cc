@@ -35,12 +35,11 @@ LineTagger::Mode mode_of(const LogRelayOptions& options) {
   return options.ranks == 1 && !options.timestamp ? LineTagger::Mode::bytes : LineTagger::Mode::whole_lines;
 }
 
-Result<UniqueFd> open_file(const std::string& directory, Rank rank, LogRelay::Stream stream) {
-  const std::filesystem::path folder = std::filesystem::path(directory) / fmt::format("rank.{}", rank);
+Result<UniqueFd> open_file(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
   if (error) return system_failure(Code::unavailable, "creating " + folder.string(), error.value());
-  const std::string path = (folder / name_of(stream)).string();
   UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (!file) return system_failure(Code::unavailable, "opening " + path, errno);
   return file;
@@ -50,6 +49,7 @@ Result<UniqueFd> open_file(const std::string& directory, Rank rank, LogRelay::St
 
 struct LogRelay::Source {
   UniqueFd file;
+  std::string path;  // of the file
   OutputSink* sink;
   LineTagger tagger;
   std::string tag;
@@ -71,17 +71,24 @@ OutputSink& LogRelay::sink_for(Stream stream) const {
   return stream == Stream::standard_output ? *sinks_.front() : *sinks_.back();
 }
 
-Status LogRelay::add(Rank rank) {
+Status LogRelay::add(const OutputNames& names) {
+  UniqueFd shared;  // by both streams
+  std::string path;
   for (const Stream stream : {Stream::standard_output, Stream::standard_error}) {
     UniqueFd file;
-    if (!options_.directory.empty()) {
-      auto opened = open_file(options_.directory, rank, stream);
+    if (shared) {
+      file = std::move(shared);
+    } else if (!options_.files.empty()) {
+      path = output_path(options_.files, names, stream);
+      auto opened = open_file(path);
       if (!opened.ok()) return std::move(opened).status();
       file = *std::move(opened);
+      if (is_output_pattern(options_.files)) shared = UniqueFd(::fcntl(file.get(), F_DUPFD_CLOEXEC, 3));
     }
-    const std::string tag = options_.tag ? fmt::format("[{}]<{}>: ", rank, name_of(stream)) : std::string();
-    sources_[{rank, stream}] = std::make_unique<Source>(
-        Source{std::move(file), &sink_for(stream), LineTagger(mode_of(options_)), tag});
+    const std::string tag =
+        options_.tag ? fmt::format("[{}]<{}>: ", names.rank, name_of(stream)) : std::string();
+    sources_[{names.rank, stream}] = std::make_unique<Source>(
+        Source{std::move(file), path, &sink_for(stream), LineTagger(mode_of(options_)), tag});
   }
   return {};
 }
@@ -102,7 +109,7 @@ std::string LogRelay::prefix_of(const Source& source) const {
 void LogRelay::feed(Rank rank, Stream stream, std::string_view piece) {
   Source* const source = find(rank, stream);
   if (source == nullptr) return;
-  if (source->file) write_file(*source, piece, rank, stream);
+  if (source->file) write_file(*source, piece);
   if (stream == Stream::standard_error) {
     source->tail.append(piece.substr(piece.size() - std::min(piece.size(), kTailBytes)));
     if (source->tail.size() > kTailBytes) source->tail.erase(0, source->tail.size() - kTailBytes);
@@ -120,16 +127,13 @@ void LogRelay::end(Rank rank, Stream stream) {
   source->ended = true;
 }
 
-void LogRelay::write_file(Source& source, std::string_view piece, Rank rank, Stream stream) {
+void LogRelay::write_file(Source& source, std::string_view piece) {
   while (source.file && !piece.empty()) {
     const ssize_t wrote = ::write(source.file.get(), piece.data(), piece.size());
     if (wrote >= 0) {
       piece.remove_prefix(static_cast<std::size_t>(wrote));
     } else if (errno != EINTR) {
-      say(system_failure(Code::io_error,
-                         fmt::format("writing {}/rank.{}/{}", options_.directory, rank, name_of(stream)),
-                         errno, "the file is incomplete")
-              .text());
+      say(system_failure(Code::io_error, "writing " + source.path, errno, "the file is incomplete").text());
       source.file.reset();
     }
   }

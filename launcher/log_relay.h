@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // LogRelay: carries what the ranks write to the launcher's own output: whole lines, tagged with rank and
-// stream, the order of each stream kept, and to one file per stream when asked. Memory is bounded by what its
+// stream, the order of each stream kept, and to files of each rank when asked. Memory is bounded by what its
 // users feed while has_room() says no. Owned by the job, runs in its loop; one thread.
 #pragma once
 
@@ -14,6 +14,7 @@
 #include "launcher/agent_protocol.h"
 #include "launcher/event_loop.h"
 #include "launcher/line_tagger.h"
+#include "launcher/output_path.h"
 #include "launcher/output_sink.h"
 #include "lib/status.h"
 #include "lib/types.h"
@@ -25,7 +26,7 @@ struct LogRelayOptions {
   Rank ranks = 1;
   bool tag = true;
   bool timestamp = false;
-  std::string directory;  ///< for rank.N/stdout and rank.N/stderr; empty: no files
+  std::string files;  ///< --output-filename: see output_path(); empty: no files
 };
 
 class LogRelay {
@@ -37,8 +38,8 @@ class LogRelay {
   LogRelay& operator=(const LogRelay&) = delete;
   ~LogRelay();
 
-  /// Makes the streams of one rank known.
-  Status add(Rank rank);
+  /// Makes the streams of one rank known, and opens its files.
+  Status add(const OutputNames& names);
   /// What has arrived of a stream that is known.
   void feed(Rank rank, Stream stream, std::string_view piece);
   /// The stream has ended; more than once is fine.
@@ -62,7 +63,7 @@ class LogRelay {
 
   Source* find(Rank rank, Stream stream);
   std::string prefix_of(const Source& source) const;
-  void write_file(Source& source, std::string_view piece, Rank rank, Stream stream);
+  void write_file(Source& source, std::string_view piece);
   void watch_for_room(OutputSink& sink, bool wanted);
   OutputSink& sink_for(Stream stream) const;
 

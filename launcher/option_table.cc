@@ -153,9 +153,13 @@ void add_output_options(CLI::App& app, RawOptions& raw) {
   app.add_flag("--no-tag-output", raw.no_tag, "Do not tag output lines.");
   app.add_flag("--timestamp-output,--prefix-timestamp", raw.timestamp,
                "Begin each output line with the time at which it arrived.");
-  app.add_option("--output-filename,--log-dir", raw.output_directory,
-                 "Write each rank's output, untagged, to DIR/rank.N/stdout and stderr as well.")
-      ->type_name("DIR");
+  app.add_option(
+         "--output-filename,--log-dir", raw.output_directory,
+         "Write each rank's output, untagged, to files on this host as well: DIR/rank.N/stdout and stderr, "
+         "or "
+         "one file for both where the name is a pattern: %r is the rank, %R the rank with leading zeros, %h "
+         "the host, %j the job, %% a percent sign. Folders are made.")
+      ->type_name("DIR|PATTERN");
 }
 
 void add_engine_options(CLI::App& app, RawOptions& raw) {

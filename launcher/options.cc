@@ -10,6 +10,7 @@
 #include "launcher/host_list.h"
 #include "launcher/normalise.h"
 #include "launcher/option_table.h"
+#include "launcher/output_path.h"
 
 namespace rondel {
 namespace {
@@ -94,6 +95,7 @@ Status complete_job(const CLI::App& app, const RawOptions& raw, Options& options
   if (raw.tag && raw.no_tag)
     return Status(Code::invalid_argument, "--tag-output and --no-tag-output contradict each other");
   RONDEL_TRY(set_stdin(raw.stdin_choice, options));
+  RONDEL_TRY(check_output_pattern(raw.output_directory));
   add_engine_variables(app, raw, options);
   for (const std::string& pair : raw.mca)
     options.warnings.push_back(fmt::format(

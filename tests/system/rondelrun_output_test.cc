@@ -115,6 +115,20 @@ TEST_CASE("each rank's output goes to files as well, byte for byte") {
   }
 }
 
+TEST_CASE("a pattern names one file for both streams of a rank") {
+  const TemporaryFolder folder;
+  RunningLauncher launcher({.arguments = {"-np", "11", "--output-filename", folder.path() + "/%R/of-%r", "sh",
+                                          "-c", "echo out $RANK; echo err $RANK >&2"}});
+  CHECK(launcher.wait() == 0);
+  for (const char* rank : {"03", "10"}) {
+    const std::string text = file_text(fmt::format("{}/{}/of-{}", folder.path(), rank, std::stoi(rank)));
+    CHECK_THAT(text, Contains(fmt::format("out {}\n", std::stoi(rank))) &&
+                         Contains(fmt::format("err {}\n", std::stoi(rank))));
+  }
+  RunningLauncher wrong({.arguments = {"-np", "2", "--output-filename", "%q", "true"}});
+  CHECK(wrong.wait() == 2);
+}
+
 TEST_CASE("when nobody reads the output any more the job stops") {
   RunningLauncher launcher({.arguments = {"-np", "3", kHelper, "endless"}});
   REQUIRE(launcher.wait_for_output("and so on", 100));
