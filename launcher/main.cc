@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "launcher/agent.h"
+#include "launcher/completion.h"
 #include "launcher/host_file.h"
 #include "launcher/job.h"
 #include "launcher/job_plan.h"
@@ -120,6 +121,8 @@ int run(const std::vector<std::string>& arguments) {
       return print(launcher_man_page(RONDEL_VERSION));
     case Action::man_page_config:
       return print(config_man_page(RONDEL_VERSION));
+    case Action::bash_completion:
+      return print(bash_completion());
     case Action::check_build:
       return check_build();
     case Action::agent:

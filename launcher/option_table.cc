@@ -201,6 +201,7 @@ void add_options(CLI::App& app, RawOptions& raw) {
   const auto hide = [&app](const char* name, bool& target) { app.add_flag(name, target)->group(""); };
   hide("--man-page", raw.man_page);
   hide("--man-page-config", raw.man_page_config);
+  hide("--bash-completion", raw.bash_completion);
   hide("--agent", raw.agent);
   for (CLI::Option* option : app.get_options())
     if (option->get_items_expected_max() <= 1) option->take_last();

@@ -27,7 +27,7 @@ struct RawOptions {
   bool oversubscribe = false, only_exports = false, tag = false, no_tag = false, timestamp = false,
        json = false, verbose = false;
   bool dry_run = false, help = false, version = false, help_config = false, check_build = false;
-  bool man_page = false, man_page_config = false, root = false, agent = false;
+  bool man_page = false, man_page_config = false, bash_completion = false, root = false, agent = false;
 };
 
 void add_options(CLI::App& app, RawOptions& raw);

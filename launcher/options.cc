@@ -38,6 +38,7 @@ Action action_of(const RawOptions& raw) {
   if (raw.check_build) return Action::check_build;
   if (raw.man_page) return Action::man_page;
   if (raw.man_page_config) return Action::man_page_config;
+  if (raw.bash_completion) return Action::bash_completion;
   if (raw.agent) return Action::agent;
   return raw.dry_run ? Action::dry_run : Action::run;
 }

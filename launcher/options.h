@@ -25,6 +25,7 @@ enum class Action {
   check_build,
   man_page,
   man_page_config,
+  bash_completion,
   agent  ///< what ssh starts on the other hosts
 };
 

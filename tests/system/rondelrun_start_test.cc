@@ -203,6 +203,28 @@ TEST_CASE("wrong command lines and settings are usage errors") {
   CHECK_THAT(error, Contains("RONDEL_TIMEOUT_S"));
 }
 
+TEST_CASE("bash completes options, their values and the program") {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() + "/hosts-file") << "a\n";
+  const auto complete = [&folder](const std::string& words) {
+    RunningLauncher bash(
+        {.arguments = {"-np", "1", "--no-tag-output", "--wdir", folder.path(), "bash", "-c",
+                       "eval \"$('" RONDELRUN_PATH "' --bash-completion)\"; COMP_WORDS=(rondelrun " + words +
+                           "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _rondelrun; echo ${COMPREPLY[*]}"}});
+    CHECK(bash.wait() == 0);
+    CHECK(bash.error().empty());
+    return bash.output();
+  };
+  CHECK(complete("-np 4 --hostf") == "--hostfile\n");
+  CHECK_THAT(complete("--"), Contains("--tag-output") && Contains("--ssh-arg") && !Contains("--agent"));
+  CHECK(complete("-hostfile hos") == "hosts-file\n");
+  CHECK(complete("--hostfile = hos") == "hosts-file\n");
+  CHECK(complete("--map-by n") == "node\n");
+  CHECK(complete("-np ''") == "\n");
+  CHECK_THAT(complete("-np 4 bas"), Contains("bash"));
+  CHECK(complete("-np 4 --mca a b cat hos") == "hosts-file\n");
+}
+
 TEST_CASE("the informing options answer and start nothing") {
   for (const auto& [option, text] : std::map<std::string, std::string>{{"--version", "rondelrun "},
                                                                        {"--help", "usage: rondelrun -np N"},
