@@ -161,13 +161,14 @@ Status Agent::prepare(agent::Order& order) {
   if (!secret.ok()) return secret.status();
   const auto limit = make_room_for_descriptors(32 + 2 * order.ranks.size(), order.ranks.size(), "agent");
   if (!limit.ok()) return limit.status();
-  auto guardian = Guardian::start(order.contact.job, order.grace);
+  mark_.job = order.contact.job;
+  for (const RankPlace& place : order.ranks) mark_.ranks.push_back(place.rank);
+  std::sort(mark_.ranks.begin(), mark_.ranks.end());
+  auto guardian = Guardian::start(mark_, order.grace);
   if (!guardian.ok()) return std::move(guardian).status();
   guardian_.emplace(*std::move(guardian));
-  mark_ = {.job = order.contact.job,
-           .sessions = {},
-           .adopter = ::getpid(),
-           .spared = {::getpid(), guardian_->pid(), elsewhere_ ? -1 : ::getppid()}};
+  mark_.adopter = ::getpid();
+  mark_.spared = {::getpid(), guardian_->pid(), elsewhere_ ? -1 : ::getppid()};
   std::string store = order.stores.front();
   if (elsewhere_) {
     const auto route = parse_ssh_connection(environment_variable("SSH_CONNECTION"));

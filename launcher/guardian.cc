@@ -11,7 +11,6 @@
 #include <ctime>
 #include <utility>
 
-#include "launcher/job_processes.h"
 #include "lib/deadline.h"
 
 namespace rondel {
@@ -19,7 +18,7 @@ namespace {
 
 constexpr pid_t kDismissal = 0;  // on the pipe, where a session's number could be
 
-/// Reads sessions until the pipe ends; true when the launcher has taken its leave.
+/// Reads sessions until the pipe ends; true when the agent has taken its leave.
 bool listen(int pipe, JobMark& mark) {
   for (;;) {
     pid_t session = -1;
@@ -45,29 +44,29 @@ void end_job(JobMark& mark, std::chrono::milliseconds grace) {
   }
 }
 
-[[noreturn]] void run_guardian(int pipe, const std::string& job, std::chrono::milliseconds grace) {
+[[noreturn]] void run_guardian(int pipe, JobMark mark, std::chrono::milliseconds grace) {
   ::setsid();  // the terminal's signals are not for it
   ::prctl(PR_SET_NAME, "rondelrun-guard");
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::signal(signal, SIG_IGN);
   [[maybe_unused]] const int moved = ::chdir("/");
-  // It must hold none of the launcher's descriptors: readers of the launcher's output wait for their end.
+  // It must hold none of the agent's descriptors: the launcher waits for the end of its stream.
   ::dup2(pipe, 0);
   ::close_range(1, ~0U, 0);
-  JobMark mark{.job = job, .sessions = {}, .adopter = -1, .spared = {::getpid()}};
+  mark.spared = {::getpid()};
   if (!listen(0, mark)) end_job(mark, grace);
   ::_exit(0);
 }
 
 }  // namespace
 
-Result<Guardian> Guardian::start(const std::string& job, std::chrono::milliseconds grace) {
+Result<Guardian> Guardian::start(JobMark mark, std::chrono::milliseconds grace) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return system_failure(Code::out_of_resources, "pipe", errno);
   const UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
   const pid_t pid = ::fork();
   if (pid < 0) return system_failure(Code::out_of_resources, "fork", errno);
-  if (pid == 0) run_guardian(read_end.get(), job, grace);
+  if (pid == 0) run_guardian(read_end.get(), std::move(mark), grace);
   return Guardian(pid, std::move(write_end));
 }
 

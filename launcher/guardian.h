@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Guardian: a small process beside the launcher that ends the job when the launcher itself is killed. It
-// notices by the end of a pipe, so nothing the launcher could still do is needed. Owned by the job, started
-// before any thread; when the job ends in order it is dismissed and signals nobody.
+// Guardian: a small process beside an agent that ends the job on its host when the agent is killed. It
+// notices by the end of a pipe, so nothing the agent could still do is needed. Owned by the agent, which has
+// no other thread; when the job ends in order it is dismissed and signals nobody.
 #pragma once
 
 #include <sys/types.h>
 
 #include <chrono>
-#include <string>
 
+#include "launcher/job_processes.h"
 #include "lib/status.h"
 #include "lib/unique_fd.h"
 
@@ -16,8 +16,8 @@ namespace rondel {
 
 class Guardian {
  public:
-  /// `job` marks the job's processes; `grace` lies between SIGTERM and SIGKILL.
-  static Result<Guardian> start(const std::string& job, std::chrono::milliseconds grace);
+  /// `mark` tells the job's processes; `grace` lies between SIGTERM and SIGKILL.
+  static Result<Guardian> start(JobMark mark, std::chrono::milliseconds grace);
   Guardian(Guardian&& other) noexcept;
   Guardian& operator=(Guardian&&) = delete;
   ~Guardian();  // dismisses it

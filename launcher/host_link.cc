@@ -120,6 +120,7 @@ Status HostLink::greet(const agent::Hello& hello) {
         "install the same one, or give its place with --remote-path");
   hello_ = hello;
   login_due_ = Time::max();
+  error_text_.clear();  // banners and warnings of the login explain no later end
   stage_ = Stage::greeted;
   return {};
 }

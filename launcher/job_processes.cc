@@ -70,22 +70,31 @@ bool contains(const std::vector<pid_t>& pids, pid_t pid) {
   return std::find(pids.begin(), pids.end(), pid) != pids.end();
 }
 
-bool has_mark(pid_t pid, const std::string& job) {
-  if (job.empty()) return false;
-  const std::string environment = read_whole(fmt::format("/proc/{}/environ", pid));
-  const std::string wanted = "RONDEL_JOB=" + job;
-  for (std::size_t at = environment.find(wanted); at != std::string::npos;
-       at = environment.find(wanted, at + 1)) {
-    const std::size_t end = at + wanted.size();
-    const bool begins = at == 0 || environment[at - 1] == '\0';
-    if (begins && (end == environment.size() || environment[end] == '\0')) return true;
+/// The value of a variable in what /proc shows of an environment.
+std::optional<std::string_view> value_in(std::string_view environment, std::string_view name) {
+  for (std::size_t at = 0; at < environment.size();) {
+    const std::size_t end = std::min(environment.find('\0', at), environment.size());
+    const std::string_view entry = environment.substr(at, end - at);
+    if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')
+      return entry.substr(name.size() + 1);
+    at = end + 1;
   }
-  return false;
+  return std::nullopt;
+}
+
+bool has_mark(pid_t pid, const JobMark& mark) {
+  if (mark.job.empty()) return false;
+  const std::string environment = read_whole(fmt::format("/proc/{}/environ", pid));
+  if (value_in(environment, "RONDEL_JOB") != mark.job) return false;
+  const auto text = value_in(environment, "RONDEL_RANK").value_or("");
+  Rank rank = kNoRank;
+  std::from_chars(text.data(), text.data() + text.size(), rank);
+  return std::binary_search(mark.ranks.begin(), mark.ranks.end(), rank);
 }
 
 bool is_of_job(pid_t pid, const ProcessFacts& facts, const JobMark& mark) {
   return contains(mark.sessions, facts.session) || (mark.adopter > 0 && facts.parent == mark.adopter) ||
-         has_mark(pid, mark.job);
+         has_mark(pid, mark);
 }
 
 }  // namespace

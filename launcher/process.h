@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Process: one child in a session of its own, killed with the launcher. Owned by the agent; one thread. An
+// Process: one child in a session of its own, killed with its parent. A rank (owned by the agent), ssh or the
+// agent (owned by the launcher); one thread. An
 // ended child stays a zombie until the owner goes: as long as it does, no stranger can get its process
 // group's number.
 #pragma once
@@ -21,12 +22,12 @@ struct ProcessRequest {
   std::vector<std::string> words;        ///< program and arguments
   std::string search_path;               ///< as PATH: where a program without '/' is looked for
   std::vector<std::string> environment;  ///< "NAME=value"
-  std::string directory;                 ///< where to start; empty: the launcher's
+  std::string directory;                 ///< where to start; empty: the parent's
   int standard_input = -1;
   int standard_output = -1;
   int standard_error = -1;
   int inherited = -1;         ///< one more descriptor that the child keeps, under its number; -1: none
-  sigset_t signal_mask{};     ///< what was blocked before the launcher changed it
+  sigset_t signal_mask{};     ///< what was blocked before the parent changed it
   rlimit descriptor_limit{};  ///< likewise
 };
 
