@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Process: one child in a session of its own, killed with its parent. A rank (owned by the agent), ssh or the
-// agent (owned by the launcher); one thread. An
-// ended child stays a zombie until the owner goes: as long as it does, no stranger can get its process
-// group's number.
+// Process: one child in a session of its own, killed with its parent: a rank (owned by the agent), ssh or the
+// agent of this host (owned by the launcher). One thread. An ended child stays a zombie until the owner goes:
+// as long as it does, no stranger can get its process group's number.
 #pragma once
 
 #include <signal.h>
