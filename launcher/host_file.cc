@@ -1,25 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/host_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <optional>
 #include <span>
 
 #include "launcher/host_item.h"
+#include "launcher/text_file.h"
 #include "launcher/visible_text.h"
 #include "lib/nearest_name.h"
-#include "lib/unique_fd.h"
 
 namespace rondel {
 namespace {
 
-constexpr std::size_t kMostBytes = 16 << 20;
 constexpr Rank kLastPort = 65'535;
 
 /// What stands behind the host in a line.
@@ -146,41 +142,16 @@ class Reader {
   std::size_t limited_lines_ = 0, first_limited_ = 0;  // lines with max_slots
 };
 
-Result<std::string> read_text(const std::string& path) {
-  const std::string what = "reading the hostfile " + path;
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return system_failure(Code::unavailable, what, errno);
-  std::string text;
-  std::array<char, 64 * 1024> piece;
-  for (;;) {
-    const ssize_t bytes = ::read(fd.get(), piece.data(), piece.size());
-    if (bytes == 0) return text;
-    if (bytes < 0 && errno == EINTR) continue;
-    if (bytes < 0) return system_failure(Code::unavailable, what, errno);
-    text.append(piece.data(), static_cast<std::size_t>(bytes));
-    if (text.size() > kMostBytes)
-      return wrong(fmt::format("{} is larger than {} MiB", path, kMostBytes >> 20), "expected a hostfile");
-  }
-}
-
 }  // namespace
 
 Result<HostFile> parse_host_file(std::string_view text, std::string_view file) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   Reader reader(file);
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    RONDEL_TRY(reader.take_line(line));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+  RONDEL_TRY(for_each_line(text, [&reader](std::string_view line) { return reader.take_line(line); }));
   return reader.finish();
 }
 
 Result<HostFile> read_host_file(const std::string& path) {
-  const auto text = read_text(path);
+  const auto text = read_text_file(path, "hostfile");
   if (!text.ok()) return text.status();
   return parse_host_file(*text, path);
 }

@@ -21,6 +21,7 @@
 #include "launcher/man_page.h"
 #include "launcher/options.h"
 #include "launcher/resources.h"
+#include "launcher/settings_file.h"
 #include "launcher/supervisor.h"
 #include "lib/config.h"
 #include "lib/host_identity.h"
@@ -107,8 +108,17 @@ int run_as_agent() {
       {.from_launcher = std::move(in), .to_launcher = std::move(out), .version = RONDEL_VERSION});
 }
 
+Result<Options> options_of(const std::vector<std::string>& arguments) {
+  const auto file = config_file_in(arguments);
+  if (!file.ok()) return file.status();
+  if (file->empty()) return parse_options(arguments);
+  const auto settings = read_settings_file(*file);
+  if (!settings.ok()) return settings.status();
+  return parse_options(arguments, *settings);
+}
+
 int run(const std::vector<std::string>& arguments) {
-  auto options = parse_options(arguments);
+  auto options = options_of(arguments);
   if (!options.ok()) return fail(kUsageExit, options.status());
   switch (options->action) {
     case Action::help:

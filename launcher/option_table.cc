@@ -169,6 +169,11 @@ void add_engine_options(CLI::App& app, RawOptions& raw) {
 }
 
 void add_information_options(CLI::App& app, RawOptions& raw) {
+  app.add_option(
+         "--config-file", raw.config_file,
+         "Read options from FILE, one a line as in \"np = 4\", before those of the command line, which "
+         "override them; options that can be repeated add up. # begins a line of comment.")
+      ->type_name("FILE");
   app.add_flag("--dry-run", raw.dry_run, "Show what would be started, and start nothing.");
   app.add_flag("--json", raw.json, "With --dry-run: as JSON.");
   app.add_flag("-v,--verbose", raw.verbose, "Say what the launcher does.");

@@ -21,7 +21,7 @@ struct RawOptions {
   std::vector<std::string> exports, mca, hosts, ssh_arguments;
   std::string directory, output_directory, transport, net, algorithm, stdin_choice = "0", bind_to, host_file,
                                                                       map_by = "slot";
-  std::string identity_file, remote_path;
+  std::string identity_file, remote_path, config_file;
   std::uint16_t ssh_port = 0;
   double timeout_s = 0, wait_s = 0, start_timeout_s = 60, kill_grace_s = 5;
   bool oversubscribe = false, only_exports = false, tag = false, no_tag = false, timestamp = false,

@@ -133,20 +133,65 @@ Options to_options(const RawOptions& raw, std::vector<std::string> program) {
   return options;
 }
 
+constexpr std::string_view kConfigFile = "--config-file";
+
+Status parse_words(CLI::App& app, const std::vector<std::string>& words) {
+  try {
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes its words last first
+  } catch (const CLI::ParseError& error) {
+    return Status(Code::invalid_argument, error.what());
+  }
+  return {};
+}
+
+/// One line of a configuration file as a checked option word.
+Result<std::string> option_of(const Setting& setting) {
+  RawOptions raw;
+  CLI::App app;
+  add_options(app, raw);
+  auto normalised = normalise(setting.words, spellings_of(app));
+  if (!normalised.ok()) return std::move(normalised).status().with(setting.where);
+  const auto& options = normalised->options;
+  if (options.size() != 1) return Status(Code::invalid_argument, setting.where + ": no option begins so");
+  if (!normalised->program.empty())
+    return Status(Code::invalid_argument,
+                  fmt::format("{}: option {} takes no value", setting.where, options.front()));
+  if (options.front().starts_with(kConfigFile))
+    return Status(Code::invalid_argument, setting.where + ": no further file can be named here");
+  Status parsed = parse_words(app, options);
+  if (!parsed.ok()) return std::move(parsed).with(setting.where);
+  return options.front();
+}
+
 }  // namespace
 
-Result<Options> parse_options(std::span<const std::string> arguments) {
+Result<std::string> config_file_in(std::span<const std::string> arguments) {
+  RawOptions raw;
+  CLI::App app;
+  add_options(app, raw);
+  const auto normalised = normalise(arguments, spellings_of(app));
+  if (!normalised.ok()) return normalised.status();
+  const std::string start = std::string(kConfigFile) + "=";
+  std::string path;
+  for (const std::string& option : normalised->options)
+    if (option.starts_with(start)) path = option.substr(start.size());
+  return path;
+}
+
+Result<Options> parse_options(std::span<const std::string> arguments, std::span<const Setting> settings) {
+  std::vector<std::string> words;
+  for (const Setting& setting : settings) {
+    auto word = option_of(setting);
+    if (!word.ok()) return std::move(word).status();
+    words.push_back(*std::move(word));
+  }
   RawOptions raw;
   CLI::App app;
   add_options(app, raw);
   auto normalised = normalise(arguments, spellings_of(app));
   if (!normalised.ok()) return std::move(normalised).status();
-  try {
-    // CLI11 takes its words last first.
-    app.parse(std::vector<std::string>(normalised->options.rbegin(), normalised->options.rend()));
-  } catch (const CLI::ParseError& error) {
-    return Status(Code::invalid_argument, error.what());
-  }
+  words.insert(words.end(), normalised->options.begin(), normalised->options.end());
+  RONDEL_TRY(parse_words(app, words));
   Options options = to_options(raw, std::move(normalised->program));
   if (options.action == Action::run || options.action == Action::dry_run)
     RONDEL_TRY(complete_job(app, raw, options));

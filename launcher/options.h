@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launcher/placement.h"
+#include "launcher/settings_file.h"
 #include "launcher/ssh_command.h"
 #include "lib/status.h"
 #include "lib/types.h"
@@ -53,9 +54,12 @@ struct Options {
   std::vector<std::string> warnings;  ///< options that were accepted but do nothing
 };
 
-/// `arguments` without the program name. invalid_argument names the option, what was given and what was
-/// expected.
-Result<Options> parse_options(std::span<const std::string> arguments);
+/// `arguments` without the program name, after the `settings` of a configuration file, which they override.
+/// invalid_argument names the option, what was given and what was expected.
+Result<Options> parse_options(std::span<const std::string> arguments, std::span<const Setting> settings = {});
+
+/// The file that --config-file names; empty when there is none.
+Result<std::string> config_file_in(std::span<const std::string> arguments);
 
 /// One option, for help texts and the manual page.
 struct OptionRow {

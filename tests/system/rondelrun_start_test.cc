@@ -203,6 +203,18 @@ TEST_CASE("wrong command lines and settings are usage errors") {
   CHECK_THAT(error, Contains("RONDEL_TIMEOUT_S"));
 }
 
+TEST_CASE("options can be in a file") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/job.conf";
+  std::ofstream(path) << "# a job\nnp = 3\nno-tag-output\nx = ODD_VALUE=from the file\n";
+  RunningLauncher launcher({.arguments = {"--config-file", path, "sh", "-c", "echo $ODD_VALUE $WORLD_SIZE"}});
+  CHECK(launcher.wait() == 0);
+  CHECK(launcher.output() == "from the file 3\nfrom the file 3\nfrom the file 3\n");
+  std::string error;
+  CHECK(run_for_code({"--config-file", folder.path() + "/none", "true"}, error) == 2);
+  CHECK_THAT(error, Contains("/none") && Contains("No such file or directory"));
+}
+
 TEST_CASE("bash completes options, their values and the program") {
   const TemporaryFolder folder;
   std::ofstream(folder.path() + "/hosts-file") << "a\n";
