@@ -72,18 +72,17 @@ OutputSink& LogRelay::sink_for(Stream stream) const {
 }
 
 Status LogRelay::add(const OutputNames& names) {
-  UniqueFd shared;  // by both streams
-  std::string path;
+  int first = -1;  // of the two files, or the one for both
   for (const Stream stream : {Stream::standard_output, Stream::standard_error}) {
     UniqueFd file;
-    if (shared) {
-      file = std::move(shared);
-    } else if (!options_.files.empty()) {
-      path = output_path(options_.files, names, stream);
+    const std::string path = options_.files.empty() ? "" : output_path(options_.files, names, stream);
+    if (first >= 0 && is_output_pattern(options_.files)) {
+      file = UniqueFd(::fcntl(first, F_DUPFD_CLOEXEC, 3));
+    } else if (!path.empty()) {
       auto opened = open_file(path);
       if (!opened.ok()) return std::move(opened).status();
       file = *std::move(opened);
-      if (is_output_pattern(options_.files)) shared = UniqueFd(::fcntl(file.get(), F_DUPFD_CLOEXEC, 3));
+      first = file.get();
     }
     const std::string tag =
         options_.tag ? fmt::format("[{}]<{}>: ", names.rank, name_of(stream)) : std::string();
