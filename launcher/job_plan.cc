@@ -48,6 +48,8 @@ Result<Config> config_of(const JobPlan& plan) {
 
 /// The job's hosts, with all names of this one as one host. invalid_argument when it has too many slots then.
 Result<std::vector<Host>> hosts_of(const Options& options, const std::string& own_name) {
+  if (options.hosts.empty() && options.ranks == 0 && options.per_host == 0)
+    return Status(Code::invalid_argument, "the number of ranks is missing", "add -np N before the program");
   if (options.hosts.empty())
     return std::vector<Host>{{.name = own_name, .slots = std::max(options.ranks, options.per_host)}};
   HostRoster roster;

@@ -22,6 +22,7 @@
 #include "launcher/options.h"
 #include "launcher/resources.h"
 #include "launcher/settings_file.h"
+#include "launcher/slurm_allocation.h"
 #include "launcher/supervisor.h"
 #include "lib/config.h"
 #include "lib/host_identity.h"
@@ -68,8 +69,19 @@ int show_plan(const Options& options, const JobPlan& plan) {
   return print(options.json ? plan_json(plan) : plan_text(plan));
 }
 
+/// Of a Slurm allocation, when this was started in one and the user names no hosts.
+Status read_allocation(Options& options) {
+  const char* const nodes = environment_variable("SLURM_JOB_NODELIST");
+  if (nodes == nullptr || !options.hosts.empty()) return {};
+  const char* const tasks = environment_variable("SLURM_TASKS_PER_NODE");
+  auto hosts = hosts_of_allocation(nodes, tasks == nullptr ? "" : tasks);
+  if (!hosts.ok()) return std::move(hosts).status();
+  options.hosts = *std::move(hosts);
+  return {};
+}
+
 Status read_hosts(Options& options) {
-  if (options.host_file.empty()) return {};
+  if (options.host_file.empty()) return read_allocation(options);
   auto file = read_host_file(options.host_file);
   if (!file.ok()) return std::move(file).status();
   options.hosts = std::move(file->hosts);

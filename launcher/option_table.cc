@@ -67,8 +67,10 @@ void add_host_options(CLI::App& app, RawOptions& raw) {
          "-H,--hosts,--host", raw.hosts,
          "The hosts that take the ranks, with commas between them: [user@]NAME[:SLOTS], where NAME may "
          "hold ranges as in n[01-16] or be an IPv6 address in brackets, and SLOTS is how many ranks the "
-         "host takes (1 when left out). A host named again adds its slots. Default: this host, with as "
-         "many slots as needed. Ranks of other hosts are started over ssh, which must get in without a "
+         "host takes (1 when left out). A host named again adds its slots. Default: the "
+         "nodes of the Slurm allocation in which it is started, with as many slots as they have tasks; else "
+         "this host, with as many slots as needed. Ranks of other hosts are started over ssh, which must get "
+         "in without a "
          "password; the program, its directory and rondelrun are at the same places there.")
       ->type_name("LIST")
       ->allow_extra_args(false);  // else CLI11 takes the brackets off [::1]

@@ -59,8 +59,6 @@ Status set_stdin(const std::string& choice, Options& options) {
 Status set_hosts(const RawOptions& raw, Options& options) {
   if (!raw.hosts.empty() && !raw.host_file.empty())
     return Status(Code::invalid_argument, "-H and --hostfile are both given", "name the hosts in one place");
-  if (raw.ranks == 0 && raw.per_host == 0 && raw.hosts.empty() && raw.host_file.empty())
-    return Status(Code::invalid_argument, "the number of ranks is missing", "add -np N before the program");
   if (raw.hosts.empty()) return {};
   std::string list;
   for (const std::string& part : raw.hosts) list += (list.empty() ? "" : ",") + part;

@@ -5,7 +5,8 @@
 
 #include <charconv>
 #include <string_view>
-#include <vector>
+
+#include "lib/slurm.h"
 
 namespace rondel::c {
 namespace {
@@ -54,23 +55,6 @@ Result<ForeignJob> read(const Lookup& lookup, const Names& names, std::string st
   return job;
 }
 
-/// The entry of node `node` in Slurm's list of tasks per node, such as "2(x3),1".
-std::optional<Rank> tasks_on_node(std::string_view list, std::int32_t node) {
-  while (!list.empty()) {
-    const std::string_view item = list.substr(0, list.find(','));
-    list.remove_prefix(std::min(list.size(), item.size() + 1));
-    Rank tasks = 0;
-    std::int32_t nodes = 1;
-    const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), tasks);
-    if (error != std::errc() || tasks < 1) return std::nullopt;
-    const std::string_view rest = item.substr(static_cast<std::size_t>(end - item.data()));
-    if (rest.starts_with("(x")) std::from_chars(rest.data() + 2, rest.data() + rest.size(), nodes);
-    if (node < nodes) return tasks;
-    node -= nodes;
-  }
-  return std::nullopt;
-}
-
 /// Of a process that srun started.
 Result<ForeignJob> read_slurm(const Lookup& lookup) {
   constexpr Names kNames{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", ""};
@@ -83,10 +67,11 @@ Result<ForeignJob> read_slurm(const Lookup& lookup) {
   const auto local_rank = number_of(lookup, kNames.local_rank, 0);
   const auto node = number_of(lookup, "SLURM_NODEID", 0);
   if (!local_rank.ok() || !node.ok()) return job;
-  const auto tasks = tasks_on_node(text_of(lookup, "SLURM_STEP_TASKS_PER_NODE"), *node);
-  if (!tasks || *local_rank >= *tasks || *tasks > job->size) return job;
+  const auto tasks = slurm_counts(text_of(lookup, "SLURM_STEP_TASKS_PER_NODE"));
+  const auto index = static_cast<std::size_t>(*node);
+  if (index >= tasks.size() || *local_rank >= tasks[index] || tasks[index] > job->size) return job;
   job->local_rank = *local_rank;
-  job->local_size = *tasks;
+  job->local_size = tasks[index];
   return job;
 }
 

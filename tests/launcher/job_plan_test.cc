@@ -41,6 +41,10 @@ rondel::Status error_of(const Options& options) {
   return plan.status();
 }
 
+TEST_CASE("without hosts the number of ranks is wanted") {
+  CHECK_THAT(error_of(Options{}).text(), Catch::Contains("-np N"));
+}
+
 }  // namespace
 
 TEST_CASE("a plan holds every rank of this host") {

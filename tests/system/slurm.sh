@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Jobs under a real Slurm of this test's own: munged, slurmctld and two slurmd on loopback ports.
-# usage: slurm.sh RONDEL_BENCH. Exit code 77: Slurm is not installed, or this is not root.
+# usage: slurm.sh RONDEL_BENCH RONDELRUN. Exit code 77: Slurm is not installed, or this is not root.
 set -uo pipefail
 
-bench=$1 failed=0
+bench=$1 rondelrun=$2 failed=0
 PATH=$PATH:/usr/sbin:/sbin
 for tool in munged slurmctld slurmd srun sbatch; do
   command -v "$tool" >/dev/null || { echo "skipped: no $tool (packages slurm-wlm, munge)"; exit 77; }
@@ -112,6 +112,8 @@ else
 fi
 check "two steps one after the other" 0 'allreduce ranks 3' bash -c \
   'srun -n3 "$@" && srun -n3 "$@"' - "$bench" "${small[@]}"
+check "rondelrun takes the nodes of its allocation" 0 'rank  *host.*' salloc -N2 -n5 "$rondelrun" --dry-run true
+check "rondelrun places as many ranks as there are tasks" 0 '^ *4  *n2 ' salloc -N2 -n5 "$rondelrun" --dry-run true
 printf '#!/bin/sh\nexec "%s" allreduce -b 4 -e 4 -n 3\n' "$bench" >"$folder/batch"
 check "what a batch script starts by itself is one process" 0 'Submitted\|^$' \
   sbatch --wait -n4 -o "$folder/batch.out" "$folder/batch"
