@@ -37,7 +37,15 @@ using Milliseconds = std::chrono::milliseconds;
 
 constexpr Milliseconds kSweepPause{20};        // between looks for processes that should have ended
 constexpr Milliseconds kOutsiderSilence{500};  // after the job's end, for output that outsiders hold open
+constexpr int kSignsPerSilence = 4;            // of life, to a launcher elsewhere
 constexpr Milliseconds kAfterKill{2'000};      // for killed processes that a system call holds
+
+Status stopped_early() { return Status(Code::aborted, "stopped before its ranks were started"); }
+
+std::string machine_name() {
+  const auto host = this_host();
+  return host.ok() ? host->kernel + "/" + host->name : std::string();
+}
 
 class Agent {
  public:
@@ -47,6 +55,7 @@ class Agent {
  private:
   enum class Stage {
     waiting,   // for the order
+    seeking,   // the store, at one address after the other
     running,   // ranks live, or may
     ending,    // whatever lives of the job is being ended
     draining,  // the rest of the output is on its way
@@ -73,8 +82,11 @@ class Agent {
   Status take(agent::InputPiece& piece) { return input_.take(piece.bytes); }
   Status take(agent::InputEnd&) { return input_.end(), Status(); }
   Status take(agent::Alive&) { return {}; }
-  Status prepare(agent::Order& order);
-  Status start_ranks();
+  Status prepare(agent::Order& order, const Secret& secret);
+  void seek();
+  void start_ranks(const std::string& store);
+  void fail_to_start(const Status& why);
+  void show_life(Clock::time_point now);
   Status start_rank(const RankPlace& place);
   Result<int> input_for(Rank rank);
   void take_signals();
@@ -98,7 +110,10 @@ class Agent {
   Stage stage_ = Stage::waiting;
   bool abandoned_ = false;
   bool paused_ = false;  // the launcher is stopped, and so are the ranks: its silence says nothing
+  std::optional<agent::Order> order_;  // while its store is sought
+  std::optional<StoreSearch> search_;
   Clock::time_point heard_ = Clock::now();
+  Clock::time_point next_sign_ = Clock::time_point::max();
   Clock::time_point kill_at_ = Clock::time_point::max();
 };
 
@@ -125,7 +140,8 @@ Status Agent::greet() {
                     .host = host_name(),
                     .address = own_address(elsewhere_ ? route : std::nullopt),
                     .free_port = *port,
-                    .pid = ::getpid()});
+                    .pid = ::getpid(),
+                    .machine = machine_name()});
   return {};
 }
 
@@ -149,18 +165,21 @@ Status Agent::take(std::span<const std::byte> body) {
 }
 
 Status Agent::take(agent::Order& order) {
-  stage_ = Stage::running;
-  Status started = prepare(order);
-  if (started.ok()) started = start_ranks();
-  if (!started.ok()) send(agent::StartFailed{started.text()});
+  const auto secret = Secret::from_bytes(order.secret);
+  if (!secret.ok()) return secret.status();
+  order_ = std::move(order);
+  const Status prepared = prepare(*order_, *secret);
+  if (!prepared.ok()) {
+    fail_to_start(prepared);
+  } else if (elsewhere_) {
+    stage_ = Stage::seeking;
+  } else {
+    start_ranks(order_->stores.front());
+  }
   return {};
 }
 
-Status Agent::prepare(agent::Order& order) {
-  const auto secret = Secret::from_bytes(order.secret);
-  if (!secret.ok()) return secret.status();
-  const auto limit = make_room_for_descriptors(32 + 2 * order.ranks.size(), order.ranks.size(), "agent");
-  if (!limit.ok()) return limit.status();
+Status Agent::prepare(agent::Order& order, const Secret& secret) {
   mark_.job = order.contact.job;
   for (const RankPlace& place : order.ranks) mark_.ranks.push_back(place.rank);
   std::sort(mark_.ranks.begin(), mark_.ranks.end());
@@ -169,28 +188,49 @@ Status Agent::prepare(agent::Order& order) {
   guardian_.emplace(*std::move(guardian));
   mark_.adopter = ::getpid();
   mark_.spared = {::getpid(), guardian_->pid(), elsewhere_ ? -1 : ::getppid()};
-  std::string store = order.stores.front();
+  const auto route = parse_ssh_connection(environment_variable("SSH_CONNECTION"));
   if (elsewhere_) {
-    const auto route = parse_ssh_connection(environment_variable("SSH_CONNECTION"));
-    auto found = find_store(order.stores, route ? route->client : "", *secret, Deadline::in(order.patience));
-    if (!found.ok()) return std::move(found).status();
-    store = *std::move(found);
+    search_.emplace(order.stores, route ? route->client : "", secret, Deadline::in(order.patience));
+    next_sign_ = Clock::now();
   }
+  return {};
+}
+
+/// One address in each turn of the loop, so that the launcher is heard between them.
+void Agent::seek() {
+  const auto found = search_->try_next();
+  if (!found) return;
+  if (found->ok())
+    start_ranks(**found);
+  else
+    fail_to_start(found->status());
+}
+
+void Agent::fail_to_start(const Status& why) {
+  stage_ = Stage::running;
+  search_.reset();
+  if (!ranks_) ranks_.emplace(*std::exchange(order_, std::nullopt), RankSetup{});
+  send(agent::StartFailed{why.text()});
+}
+
+void Agent::start_ranks(const std::string& store) {
+  stage_ = Stage::running;
+  search_.reset();
+  const auto limit = make_room_for_descriptors(32 + 2 * order_->ranks.size(), order_->ranks.size(), "agent");
+  if (!limit.ok()) return fail_to_start(limit.status());
+  agent::Order order = *std::exchange(order_, std::nullopt);
   order.contact.store = "tcp://" + store;
   // Rank 0 is on the launcher's host: there it is reached as the store is.
   if (order.contact.master_address.empty()) order.contact.master_address = store::parse_address(store)->host;
   if (order.own_variables) add_host_variables(order.environment, inherited_environment());
-  heard_ = Clock::now();
   send(agent::Joined{order.contact.store});
   for (std::size_t i = 0; i < agent::kStreams; ++i)
     output_.grant(static_cast<agent::Stream>(i), order.output_window);
   ranks_.emplace(std::move(order), RankSetup{signals_.original_mask(), *limit});
-  return {};
-}
-
-Status Agent::start_ranks() {
-  for (const RankPlace& place : ranks_->order().ranks) RONDEL_TRY(start_rank(place));
-  return {};
+  for (const RankPlace& place : ranks_->order().ranks) {
+    const Status started = start_rank(place);
+    if (!started.ok()) return fail_to_start(started);
+  }
 }
 
 Result<int> Agent::input_for(Rank rank) {
@@ -217,12 +257,14 @@ Status Agent::start_rank(const RankPlace& place) {
 }
 
 Status Agent::take(agent::Signal& signal) {
+  if (stage_ == Stage::seeking && signal.number == SIGTERM) fail_to_start(stopped_early());
   if (ranks_) ranks_->signal_ranks(signal.number);
   paused_ = signal.number == SIGSTOP;
   return {};
 }
 
 Status Agent::take(agent::Kill&) {
+  if (stage_ == Stage::seeking) fail_to_start(stopped_early());
   if (stage_ == Stage::draining) output_.discard();  // somebody does not want to wait for the rest
   kill_at_ = std::min(kill_at_, Clock::now());
   return {};
@@ -271,7 +313,7 @@ void Agent::abandon() {
   output_.discard();
   input_.end();
   if (!ranks_) {
-    stage_ = Stage::done;
+    stage_ = Stage::done;  // looking for the store at most
     return;
   }
   ranks_->signal_ranks(SIGTERM);
@@ -279,7 +321,16 @@ void Agent::abandon() {
   end_job(ranks_->order().grace);
 }
 
+void Agent::show_life(Clock::time_point now) {
+  if (now < next_sign_ || abandoned_) return;
+  send(agent::Alive{});
+  const auto silence = order_ ? order_->silence : ranks_->order().silence;
+  next_sign_ = now + std::max(silence / kSignsPerSilence, kSweepPause);
+}
+
 void Agent::look_around(Clock::time_point now) {
+  show_life(now);
+  if (stage_ == Stage::seeking) seek();
   const bool watched = ranks_ && ranks_->order().silence.count() > 0 && !paused_ && !abandoned_;
   if (watched && now - heard_ >= ranks_->order().silence) abandon();
   if (stage_ == Stage::running && now >= kill_at_ && ranks_ && !ranks_->all_ended()) {
@@ -302,12 +353,13 @@ void Agent::end(Clock::time_point now) {
 }
 
 Clock::time_point Agent::next_look(Clock::time_point now) const {
+  if (stage_ == Stage::seeking) return now;
   if (stage_ == Stage::ending) return now + kSweepPause;
   if (stage_ == Stage::draining) return now + 5 * kSweepPause;
-  auto next = now + std::chrono::hours(1);
+  auto next = abandoned_ ? now + std::chrono::hours(1) : std::min(now + std::chrono::hours(1), next_sign_);
   if (!ranks_) return next;
-  if (kill_at_ != Clock::time_point::max())
-    next = ranks_->all_ended() ? next : std::max(kill_at_, now + kSweepPause);
+  if (kill_at_ != Clock::time_point::max() && !ranks_->all_ended())
+    next = std::min(next, std::max(kill_at_, now + kSweepPause));
   if (ranks_->order().silence.count() > 0 && !paused_)
     next = std::min(next, heard_ + ranks_->order().silence);
   return next;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent_protocol.h"
 
+#include <signal.h>
+
 #include <utility>
 
 #include "lib/auth.h"
@@ -85,7 +87,11 @@ class FieldReader {
             place.cross_size);
     place.host = host;
   }
-  void get(RankEnding& one) { (*this)(one.rank, one.ending.code, one.ending.signal); }
+  void get(RankEnding& one) {
+    (*this)(one.rank, one.ending.code, one.ending.signal);
+    const auto within = [](int value, int most) { return value >= 0 && value <= most; };
+    good_ = good_ && within(one.ending.code, 255) && within(one.ending.signal, SIGRTMAX);
+  }
   void get(std::set<std::string, std::less<>>& names) {
     std::vector<std::string> list;
     get(list);
@@ -139,7 +145,7 @@ void visit_fields(Visit& visit, Message& m) {
   else if constexpr (std::is_same_v<M, Joined>)
     visit(m.store);
   else if constexpr (std::is_same_v<M, Hello>)
-    visit(m.protocol, m.version, m.host, m.address, m.free_port, m.pid);
+    visit(m.protocol, m.version, m.host, m.address, m.free_port, m.pid, m.machine);
   else
     static_assert(std::is_empty_v<M>, "a message whose fields are not written");
 }
@@ -168,6 +174,7 @@ bool read_fields(FieldReader& reader, Hello& hello) {
   if (hello.protocol != kProtocol) return reader.good();  // what else it says is not ours to read
   reader.get_short(hello.address);
   reader(hello.free_port, hello.pid);
+  reader.get_short(hello.machine);
   return reader.finished();
 }
 

@@ -88,7 +88,7 @@ struct InputPiece {
   Bytes bytes;
 };
 struct InputEnd {};
-/// Nothing but a sign of life.
+/// Nothing but a sign of life; agents on other hosts send it too.
 struct Alive {};
 
 using FromLauncher = std::variant<Order, Signal, Kill, Finish, Room, InputPiece, InputEnd, Alive>;
@@ -104,6 +104,7 @@ struct Hello {
   std::string address;  ///< at which other hosts most likely reach it
   std::uint16_t free_port = 0;
   pid_t pid = -1;
+  std::string machine;  ///< equal for two agents that run on one machine under one name of it
 };
 struct Started {
   Rank rank = kNoRank;
@@ -137,7 +138,7 @@ struct InputRoom {
 struct Done {};
 
 using FromAgent =
-    std::variant<Hello, Started, Output, OutputEnd, Ended, StartFailed, Joined, InputRoom, Done>;
+    std::variant<Hello, Started, Output, OutputEnd, Ended, StartFailed, Joined, InputRoom, Done, Alive>;
 
 Bytes encode(const FromLauncher& message);
 Bytes encode(const FromAgent& message);

@@ -12,8 +12,9 @@ using Stage = HostLink::Stage;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kLoginsAtOnce = 64;
-constexpr int kSignsPerSilence = 4;       // three may be late
-constexpr milliseconds kAfterSsh{2'000};  // ssh's own limit on a login comes first, and says more
+constexpr int kSignsPerSilence = 4;           // three may be late
+constexpr milliseconds kAfterSilence{2'000};  // ssh's own limit comes first, and says more
+constexpr milliseconds kAfterSsh{2'000};      // ssh's own limit on a login comes first, and says more
 
 /// So that the output under way from all hosts together stays bounded.
 std::uint32_t window_for(std::size_t hosts) {
@@ -37,7 +38,8 @@ Fleet::Fleet(EventLoop& loop, const JobPlan& plan, const SshOptions& ssh, const 
                       .ranks = {},
                       .version = version,
                       .ssh = ssh,
-                      .window = window_for(link_of_host.size())});
+                      .window = window_for(link_of_host.size()),
+                      .silence = plan.silence + kAfterSilence});
   }
   for (const RankPlace& place : plan.places) {
     link_of_rank_.push_back(link_of_host[place.host]);
@@ -116,8 +118,9 @@ void Fleet::drop_unordered() {
     if (link->stage() != Stage::ordered) link->lose("not needed");
 }
 
-void Fleet::drop_silent(const std::string& why) {
-  for (const auto& link : links_) link->lose(why);
+void Fleet::drop(const std::string& why, const std::function<bool(const HostLink&)>& whom) {
+  for (const auto& link : links_)
+    if (whom(*link)) link->lose(why);
 }
 
 bool Fleet::all(Stage stage) const {

@@ -34,8 +34,8 @@ class Fleet {
   Time next_look() const;
   /// Gives up the hosts that have not been given an order.
   void drop_unordered();
-  /// Gives up the hosts that are not over.
-  void drop_silent(const std::string& why);
+  /// Gives up hosts that are not over.
+  void drop(const std::string& why, const std::function<bool(const HostLink&)>& whom);
 
   bool all(HostLink::Stage stage) const;
   bool any(HostLink::Stage stage) const;

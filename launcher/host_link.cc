@@ -12,6 +12,8 @@
 #include <ctime>
 #include <utility>
 
+#include "launcher/visible_text.h"
+
 namespace rondel {
 namespace {
 
@@ -52,6 +54,7 @@ std::vector<Rank> HostLink::ranks() const {
 
 void HostLink::open(UniqueFd in, UniqueFd out) {
   stage_ = Stage::connecting;
+  heard_at_ = Time::max();
   channel_.emplace(loop_, std::move(in), std::move(out), agent::kAgentMagic);
   const Status opened = channel_->open([this](std::span<const std::byte> body) { return take(body); },
                                        [this](const Status& why) { channel_ended(why); });
@@ -89,6 +92,7 @@ void HostLink::send(const agent::FromLauncher& message) {
 
 void HostLink::give(const agent::Order& order) {
   stage_ = Stage::ordered;
+  if (!setup_.local && setup_.silence.count() > 0) looked_at_ = heard_at_ = Deadline::Clock::now();
   send(order);
 }
 
@@ -100,13 +104,38 @@ Status HostLink::take(std::span<const std::byte> body) {
   } else if (stage_ != Stage::ordered) {
     return Status(Code::refused, "its agent speaks out of turn");
   }
-  if (const auto* output = std::get_if<agent::Output>(&*message))
-    used_[static_cast<std::size_t>(output->stream)] += static_cast<std::uint32_t>(output->bytes.size());
+  if (heard_at_ != Time::max()) heard_at_ = Deadline::Clock::now();
+  RONDEL_TRY(check_owner(*message));
+  if (const auto* output = std::get_if<agent::Output>(&*message)) RONDEL_TRY(count(*output));
   if (std::holds_alternative<agent::Done>(*message)) {
     stage_ = Stage::done;
     close();
   }
   listener_.heard(*this, *message);
+  return {};
+}
+
+/// An agent speaks for the ranks of its host, whatever has become of it.
+Status HostLink::check_owner(const agent::FromAgent& message) const {
+  const auto check = [this](Rank rank) {
+    const bool own = std::any_of(setup_.ranks.begin(), setup_.ranks.end(),
+                                 [rank](const RankPlace& place) { return place.rank == rank; });
+    return own ? Status()
+               : Status(Code::refused, fmt::format("its agent speaks of rank {}, which is not there", rank));
+  };
+  if (const auto* started = std::get_if<agent::Started>(&message)) return check(started->rank);
+  if (const auto* output = std::get_if<agent::Output>(&message)) return check(output->rank);
+  if (const auto* end = std::get_if<agent::OutputEnd>(&message)) return check(end->rank);
+  if (const auto* ended = std::get_if<agent::Ended>(&message))
+    for (const RankEnding& one : ended->ranks) RONDEL_TRY(check(one.rank));
+  return {};
+}
+
+Status HostLink::count(const agent::Output& output) {
+  std::uint32_t& used = used_[static_cast<std::size_t>(output.stream)];
+  if (output.bytes.size() > setup_.window - used)
+    return Status(Code::refused, "its agent sends more output than it has room for");
+  used += static_cast<std::uint32_t>(output.bytes.size());
   return {};
 }
 
@@ -161,6 +190,9 @@ void HostLink::channel_ended(const Status& why) {
 
 void HostLink::look(Time now) {
   if (over()) return;
+  // So long between two looks: this process was stopped, and what has come meanwhile is not read yet.
+  const Time looked_at = std::exchange(looked_at_, now);
+  if (heard_at_ != Time::max() && now - looked_at >= setup_.silence / 2) heard_at_ = now;
   if (explain_by_) {
     const auto ending = process_ ? process_->ending() : std::nullopt;
     if (!(ending && !errors_) && now < *explain_by_) return;
@@ -168,17 +200,21 @@ void HostLink::look(Time now) {
     return again && may_pass(ssh_ending(ending)) ? try_again(now, why_it_ended(ending))
                                                  : lose(why_it_ended(ending));
   }
-  if (now >= login_due_) {
-    const std::string said = error_text_.empty() ? "" : why_it_ended(Ending{.code = 255, .signal = 0});
-    lose(said.empty() ? "no agent began to speak in time" : "no agent began to speak in time: " + said);
-  }
+  if (now >= login_due_)
+    return lose(error_text_.empty()
+                    ? "no agent began to speak in time"
+                    : "no agent began to speak in time; ssh wrote " + visible(error_text_, 200));
+  if (heard_at_ != Time::max() && now >= heard_at_ + setup_.silence)
+    lose(fmt::format("nothing was heard of it for {:g} s",
+                     static_cast<double>(setup_.silence.count()) / 1000.0));
 }
 
 HostLink::Time HostLink::next_look() const {
   if (over()) return Time::max();
   if (explain_by_) return Deadline::Clock::now() + kPause;
   if (stage_ == Stage::unstarted && again_pause_.count() > 0) return again_at_;
-  return login_due_;
+  if (heard_at_ == Time::max()) return login_due_;
+  return std::min(heard_at_ + setup_.silence, looked_at_ + setup_.silence / 4);
 }
 
 SshEnding HostLink::ssh_ending(const std::optional<Ending>& ending) const {

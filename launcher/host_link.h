@@ -51,7 +51,8 @@ class HostLink {
     std::vector<RankPlace> ranks;
     std::string version;  ///< that the agent must have
     SshOptions ssh;
-    std::uint32_t window = 0;  ///< bytes of each output stream under way
+    std::uint32_t window = 0;             ///< bytes of each output stream under way
+    std::chrono::milliseconds silence{};  ///< of an agent elsewhere, then it is lost
   };
 
   HostLink(EventLoop& loop, Setup setup, Listener& listener)
@@ -86,6 +87,8 @@ class HostLink {
   void open(UniqueFd in, UniqueFd out);
   Status take(std::span<const std::byte> body);
   Status greet(const agent::Hello& hello);
+  Status check_owner(const agent::FromAgent& message) const;
+  Status count(const agent::Output& output);
   void read_errors();
   void channel_ended(const Status& why);
   void close();
@@ -104,6 +107,8 @@ class HostLink {
   agent::Hello hello_;
   std::array<std::uint32_t, agent::kStreams> used_{};  // output that no room was returned for
   Time login_due_ = Time::max();
+  Time heard_at_ = Time::max();  // from when it has its order on
+  Time looked_at_ = Time::min();
   std::optional<Time> try_until_;
   Time again_at_ = Time::min();
   std::chrono::milliseconds again_pause_{};

@@ -2,11 +2,13 @@
 #include "launcher/job.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -32,6 +34,8 @@ using Milliseconds = std::chrono::milliseconds;
 constexpr Milliseconds kArrivalPause{500};    // between looks at who has joined
 constexpr Milliseconds kMoreFailures{2'000};  // after a first failed login, to hear of the others
 constexpr Milliseconds kAfterKill{10'000};    // until an agent that was told to kill is given up
+constexpr Milliseconds kUnreadOutput{3'000};  // after the grace of a job that was stopped
+constexpr Milliseconds kShortestWait{5};
 constexpr std::size_t kReportedErrorLines = 5;
 
 std::vector<Rank> every_rank(const JobPlan& plan) {
@@ -93,8 +97,11 @@ class Job final : public HostLink::Listener {
   void take(HostLink& link, const agent::Joined& joined);
   void take(HostLink& link, const agent::InputRoom& room);
   void take(HostLink& link, const agent::Done& done);
+  void take(HostLink& link, const agent::Alive& alive);
+  void lose_ranks(const HostLink& link, const std::string& why);
   void end_streams(const HostLink& link);
   void launch(Clock::time_point now);
+  void warn_of_twins();
   void give_orders();
   void take_signals();
   void take_signal(int signal);
@@ -103,6 +110,8 @@ class Job final : public HostLink::Listener {
   void look_around(Clock::time_point now);
   void advance(Clock::time_point now);
   void send_due_signal(Clock::time_point now);
+  std::optional<Clock::time_point> timeout_due() const;
+  std::optional<Clock::time_point> patience_ends() const;
   Clock::time_point next_look(Clock::time_point now) const;
   void report();
   const std::string& host_of(Rank rank) const { return fleet_.link_of(rank).setup().label; }
@@ -128,6 +137,8 @@ class Job final : public HostLink::Listener {
   bool impatient_ = false;  // nobody is to wait for the rest of the output
   std::optional<Clock::time_point> first_login_failure_;
   std::optional<Clock::time_point> killed_;
+  Clock::time_point cleaning_since_{};
+  std::optional<Clock::time_point> told_to_leave_;
   Clock::time_point start_ = Clock::now();
 };
 
@@ -209,7 +220,6 @@ void Job::take(HostLink& link, const agent::Joined& joined) {
 }
 
 void Job::take(HostLink& link, const agent::Started& started) {
-  if (started.rank < 0 || started.rank >= plan_.size()) return;
   pids_[static_cast<std::size_t>(started.rank)] = started.pid;
   if (options_.verbose)
     relay_.say(fmt::format("rank {} is process {} on {}", started.rank, started.pid, link.setup().label));
@@ -222,11 +232,7 @@ void Job::take(HostLink&, const agent::Output& output) {
 
 void Job::take(HostLink&, const agent::OutputEnd& end) { relay_.end(end.rank, end.stream); }
 
-void Job::take(HostLink& link, const agent::Ended& ended) {
-  const auto is_foreign = [this, &link](const RankEnding& one) {
-    return one.rank < 0 || one.rank >= plan_.size() || &fleet_.link_of(one.rank) != &link;
-  };
-  if (std::any_of(ended.ranks.begin(), ended.ranks.end(), is_foreign)) return;
+void Job::take(HostLink&, const agent::Ended& ended) {
   const bool known_before = supervisor_.cause_is_known();
   supervisor_.ranks_ended(ended.ranks, Clock::now(), store_.server->first_fallen_rank());
   tell_first_failure(known_before);
@@ -239,9 +245,22 @@ void Job::take(HostLink& link, const agent::StartFailed& failure) {
   supervisor_.launch_failed(ranks, Clock::now());
 }
 
-void Job::take(HostLink&, const agent::InputRoom& room) { input_.grant(room.bytes); }
+void Job::take(HostLink& link, const agent::InputRoom& room) {
+  if (plan_.stdin_rank && &fleet_.link_of(*plan_.stdin_rank) == &link) input_.grant(room.bytes);
+}
 
-void Job::take(HostLink& link, const agent::Done&) { end_streams(link); }
+void Job::take(HostLink& link, const agent::Done&) {
+  end_streams(link);
+  if (supervisor_.any_runs(link.ranks())) lose_ranks(link, "its agent left before its ranks had ended");
+}
+
+void Job::take(HostLink&, const agent::Alive&) {}
+
+void Job::lose_ranks(const HostLink& link, const std::string& why) {
+  const std::vector<Rank> ranks = link.ranks();
+  relay_.say(fmt::format("lost contact with host {} ({}): {}", link.setup().label, text_of(ranks), why));
+  supervisor_.host_lost(ranks, Clock::now(), store_.server->first_fallen_rank());
+}
 
 void Job::end_streams(const HostLink& link) {
   for (const Rank rank : link.ranks())
@@ -256,10 +275,7 @@ void Job::lost(HostLink& link, HostLink::Stage before, const std::string& why) {
     return;
   }
   end_streams(link);
-  if (before != HostLink::Stage::ordered) return;
-  const std::vector<Rank> ranks = link.ranks();
-  relay_.say(fmt::format("lost contact with host {} ({}): {}", link.setup().label, text_of(ranks), why));
-  supervisor_.host_lost(ranks, Clock::now(), store_.server->first_fallen_rank());
+  if (before == HostLink::Stage::ordered) lose_ranks(link, why);
 }
 
 void Job::delayed(HostLink& link, const std::string& why) {
@@ -282,8 +298,22 @@ void Job::launch(Clock::time_point now) {
   fleet_.drop_unordered();
 }
 
+/// Two names of one machine: both would begin to count its ranks, and its devices, at 0.
+void Job::warn_of_twins() {
+  std::map<std::string, std::string> label_of_machine;
+  for (const auto& link : fleet_.links()) {
+    const std::string& machine = link->hello().machine;
+    const auto [known, is_new] = label_of_machine.emplace(machine, link->setup().label);
+    if (!is_new && !machine.empty())
+      relay_.say(fmt::format(
+          "hosts {} and {} are one machine, whose local ranks are counted twice; give it one name",
+          known->second, link->setup().label));
+  }
+}
+
 void Job::give_orders() {
   stage_ = Stage::running;
+  warn_of_twins();
   const HostLink& head = fleet_.link_of(0);
   OrderFacts facts{.job = name_,
                    .own_store = store_.own_address,
@@ -321,11 +351,21 @@ void Job::take_signal(int signal) {
   if (stage_ == Stage::cleaning) fleet_.tell(agent::Kill{});
 }
 
+/// Stops this process, unless nobody could continue it (a process group without a shell above it).
+void stop_as_terminal_would() {
+  sigset_t terminal_stop;
+  ::sigemptyset(&terminal_stop);
+  ::sigaddset(&terminal_stop, SIGTSTP);
+  ::raise(SIGTSTP);  // blocked: waits for the next line
+  ::pthread_sigmask(SIG_UNBLOCK, &terminal_stop, nullptr);
+  ::pthread_sigmask(SIG_BLOCK, &terminal_stop, nullptr);
+}
+
 /// Ctrl-Z: the ranks, in sessions of their own, do not get it from the terminal.
 void Job::suspend() {
   fleet_.tell(agent::Signal{SIGSTOP});
   fleet_.flush_within(Milliseconds(500));
-  ::raise(SIGSTOP);
+  stop_as_terminal_would();
   fleet_.tell(agent::Signal{SIGCONT});
   input_.resume();
 }
@@ -346,8 +386,7 @@ void Job::look_around(Clock::time_point now) {
       relay_.say(system_failure(Code::io_error, "writing standard output", relay_.output_error()).text());
     supervisor_.output_failed(relay_.output_error(), now);
   }
-  const bool early = stage_ == Stage::launching || stage_ == Stage::running;
-  if (options_.timeout && !timed_out_ && early && now >= start_ + *options_.timeout) {
+  if (const auto due = timeout_due(); due && now >= *due) {
     timed_out_ = true;
     relay_.say(fmt::format("the job has run for --timeout {} s; stopping it",
                            static_cast<double>(options_.timeout->count()) / 1000.0));
@@ -360,17 +399,42 @@ void Job::look_around(Clock::time_point now) {
   advance(now);
 }
 
+/// Counts until all ranks have ended.
+std::optional<Clock::time_point> Job::timeout_due() const {
+  const bool early = stage_ == Stage::launching || stage_ == Stage::running;
+  if (!options_.timeout || timed_out_ || !early) return std::nullopt;
+  return start_ + *options_.timeout;
+}
+
+/// Who has stopped a job waits for its output for a while only; who reads the output of one that has ended by
+/// itself may take as long as they want.
+std::optional<Clock::time_point> Job::patience_ends() const {
+  const bool stopped = supervisor_.asked_to_stop() || timed_out_;
+  if (!stopped || impatient_ || (stage_ != Stage::cleaning && stage_ != Stage::draining)) return std::nullopt;
+  return std::max(cleaning_since_, *supervisor_.kill_at()) + kUnreadOutput;
+}
+
 void Job::advance(Clock::time_point now) {
   if (stage_ == Stage::launching) launch(now);
   if (stage_ == Stage::running && supervisor_.all_ended()) {
     stage_ = Stage::cleaning;
+    cleaning_since_ = now;
     supervisor_.clean_up(now);
     const auto grace = std::chrono::duration_cast<Milliseconds>(*supervisor_.kill_at() - now);
     fleet_.tell(agent::Finish{std::max(grace, Milliseconds(0))});
   }
   if (stage_ == Stage::running) send_due_signal(now);
   if (stage_ == Stage::running && killed_ && now >= *killed_ + kAfterKill)
-    fleet_.drop_silent("its agent does not end its ranks");
+    fleet_.drop("its agent does not end its ranks",
+                [this](const HostLink& link) { return supervisor_.any_runs(link.ranks()); });
+  if (const auto end = patience_ends(); end && now >= *end) {
+    impatient_ = true;
+    if (relay_.pending()) relay_.say("output that nobody reads is dropped");
+    fleet_.tell(agent::Kill{});
+  }
+  if (stage_ == Stage::cleaning && impatient_ && !told_to_leave_) told_to_leave_ = now;
+  if (stage_ == Stage::cleaning && told_to_leave_ && now >= *told_to_leave_ + kAfterKill / 2)
+    fleet_.drop("its agent does not leave", [](const HostLink&) { return true; });
   if (stage_ == Stage::cleaning && fleet_.over()) stage_ = Stage::draining;
   if (stage_ != Stage::draining) return;
   report();
@@ -400,8 +464,10 @@ Clock::time_point Job::next_look(Clock::time_point now) const {
     next = std::min(next, *first_login_failure_ + kMoreFailures);
   if (const auto kill_at = supervisor_.kill_at(); kill_at && stage_ == Stage::running)
     next = std::min(next, sent_ == 0 ? now : sent_ == SIGKILL ? *killed_ + kAfterKill : *kill_at);
-  if (options_.timeout && !timed_out_) next = std::min(next, start_ + *options_.timeout);
-  return next;
+  for (const auto due : {timeout_due(), patience_ends()})
+    if (due) next = std::min(next, *due);
+  if (stage_ == Stage::cleaning && told_to_leave_) next = std::min(next, *told_to_leave_ + kAfterKill / 2);
+  return std::max(next, now + kShortestWait);  // whatever is due and does not go away
 }
 
 void Job::report() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/log_relay.h"
+#include "launcher/visible_text.h"
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
@@ -98,7 +99,7 @@ LogRelay::Source* LogRelay::find(Rank rank, Stream stream) {
 }
 
 void LogRelay::say(std::string_view line) {
-  sink_for(Stream::standard_error).buffer().append("rondelrun: ").append(line).push_back('\n');
+  sink_for(Stream::standard_error).buffer().append("rondelrun: ").append(one_line(line)).push_back('\n');
 }
 
 std::string LogRelay::prefix_of(const Source& source) const {

@@ -11,8 +11,8 @@
 
 namespace rondel {
 
-/// `nodes`: SLURM_JOB_NODELIST, such as n[01-04,7],gpu1; `tasks`: SLURM_TASKS_PER_NODE, such as 2(x5),4; empty:
-/// one for each. invalid_argument says which variable can not be read.
+/// `nodes`: SLURM_JOB_NODELIST, such as n[01-04,7],gpu1; `tasks`: SLURM_TASKS_PER_NODE, such as 2(x5),4;
+/// empty: one for each. invalid_argument says which variable can not be read.
 Result<std::vector<Host>> hosts_of_allocation(const std::string& nodes, const std::string& tasks);
 
 }  // namespace rondel

@@ -107,6 +107,8 @@ Result<std::vector<std::string>> ssh_words(const Host& host, const SshOptions& o
   };
   add("BatchMode=yes");
   add("StrictHostKeyChecking=accept-new");
+  // A master of the user's may carry our session, but ours carries nobody else's: those would end with us.
+  add("ControlMaster=no");
   add(fmt::format("ConnectTimeout={}", whole_seconds(connect)));
   add(fmt::format("ServerAliveInterval={}", whole_seconds(silence / kProbes)));
   add(fmt::format("ServerAliveCountMax={}", kProbes));

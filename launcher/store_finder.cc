@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kFirstPatience{300};  // for one address; three times as long in each round
+constexpr milliseconds kFirstPatience{300};  // for one address; three times as long in the next round
 
 std::string host_in(const std::string& store) {
   const auto parts = store::parse_address(store);
@@ -79,23 +79,25 @@ std::optional<SshRoute> parse_ssh_connection(const char* value) {
   return route;
 }
 
-Result<std::string> find_store(std::vector<std::string> stores, const std::string& likely,
-                               const Secret& secret, Deadline deadline) {
-  std::stable_partition(stores.begin(), stores.end(),
+StoreSearch::StoreSearch(std::vector<std::string> stores, const std::string& likely, const Secret& secret,
+                         Deadline deadline)
+    : stores_(std::move(stores)), secret_(secret), deadline_(deadline), patience_(kFirstPatience) {
+  std::stable_partition(stores_.begin(), stores_.end(),
                         [&likely](const std::string& store) { return host_in(store) == likely; });
-  const auto since = Deadline::Clock::now();
-  std::string last;
-  for (milliseconds patience = kFirstPatience; !deadline.passed(); patience *= 3) {
-    for (const std::string& address : stores) {
-      const auto store = connect_tcp_store(address, secret, Deadline::in(patience).or_before(deadline));
-      if (store.ok()) return address;
-      last = store.status().failure().cause;
-    }
-  }
-  const std::chrono::duration<double> waited = Deadline::Clock::now() - since;
+}
+
+std::optional<Result<std::string>> StoreSearch::try_next() {
+  const std::string& address = stores_[next_];
+  const auto store = connect_tcp_store(address, secret_, Deadline::in(patience_).or_before(deadline_));
+  if (store.ok()) return address;
+  last_failure_ = store.status().failure().cause;
+  next_ = (next_ + 1) % stores_.size();
+  if (next_ == 0) patience_ = std::min(3 * patience_, kLongestPatience);
+  if (!deadline_.passed()) return std::nullopt;
+  const std::chrono::duration<double> waited = Deadline::Clock::now() - since_;
   return Status(Code::unavailable,
                 fmt::format("it can not reach the launcher's host at {} in {:.1f} s; last try: {}",
-                            joined(stores), waited.count(), last),
+                            joined(stores_), waited.count(), last_failure_),
                 "hosts must let one another connect; --net chooses among the launcher's addresses");
 }
 

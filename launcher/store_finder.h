@@ -29,10 +29,28 @@ struct SshRoute {
 /// From the value of SSH_CONNECTION: "client port server port".
 std::optional<SshRoute> parse_ssh_connection(const char* value);
 
-/// One of `stores`, tried over and over, longer each time, with the one at `likely` before the others.
-/// unavailable names all addresses that were tried.
-Result<std::string> find_store(std::vector<std::string> stores, const std::string& likely,
-                               const Secret& secret, Deadline deadline);
+/// Looks for one of several stores that this host can reach: over and over, longer each time, with the one at
+/// `likely` before the others.
+class StoreSearch {
+ public:
+  /// For one address. Who searches does nothing else meanwhile.
+  static constexpr std::chrono::milliseconds kLongestPatience{1'500};
+
+  StoreSearch(std::vector<std::string> stores, const std::string& likely, const Secret& secret,
+              Deadline deadline);
+  /// Tries one address. nullopt: not that one. unavailable, once the deadline has passed, names all
+  /// addresses.
+  std::optional<Result<std::string>> try_next();
+
+ private:
+  std::vector<std::string> stores_;
+  Secret secret_;
+  Deadline deadline_;
+  Deadline::Clock::time_point since_ = Deadline::Clock::now();
+  std::chrono::milliseconds patience_;
+  std::size_t next_ = 0;
+  std::string last_failure_;
+};
 
 /// An address at which other hosts most likely reach this one: where ssh came in, or the first interface's.
 std::string own_address(const std::optional<SshRoute>& route);

@@ -123,6 +123,11 @@ void Supervisor::host_lost(std::span<const Rank> ranks, Time now, std::optional<
   hear_accused(now);
 }
 
+bool Supervisor::any_runs(std::span<const Rank> ranks) const {
+  return std::any_of(ranks.begin(), ranks.end(),
+                     [this](Rank rank) { return runs(records_[static_cast<std::size_t>(rank)]); });
+}
+
 void Supervisor::decide(int exit_code) {
   if (!exit_code_) exit_code_ = exit_code;
 }

@@ -56,6 +56,8 @@ class Supervisor {
   std::optional<Time> kill_at() const { return kill_at_; }
 
   /// No rank runs, as far as is known.
+  /// Whether one of `ranks` still runs, as far as is known.
+  bool any_runs(std::span<const Rank> ranks) const;
   bool all_ended() const { return running_ == 0; }
   bool asked_to_stop() const { return asked_to_stop_; }
   /// Valid once all ranks have ended, or before when the job was stopped.

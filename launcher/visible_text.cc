@@ -17,6 +17,18 @@ std::string escaped(char c) {
 
 }  // namespace
 
+std::string one_line(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+    if (control)
+      out += escaped(c);
+    else
+      out += c;
+  }
+  return out;
+}
+
 std::string visible(std::string_view text, std::size_t most_bytes) {
   std::string out = "\"";
   for (const char c : text.substr(0, most_bytes)) out += escaped(c);

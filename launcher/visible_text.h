@@ -13,4 +13,7 @@ namespace rondel {
 /// first `most_bytes` are shown, then "...".
 std::string visible(std::string_view text, std::size_t most_bytes = 60);
 
+/// `text` as one line: control characters become \t, \r, \n or \xNN, everything else stays.
+std::string one_line(std::string_view text);
+
 }  // namespace rondel

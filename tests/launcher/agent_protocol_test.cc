@@ -79,9 +79,12 @@ agent::FromLauncher any_of_launcher(Random& random) {
 }
 
 agent::FromAgent any_of_agent(Random& random) {
-  switch (random.below(9)) {
+  switch (random.below(10)) {
+    case 8:
+      return agent::Alive{};
     case 0:
-      return agent::Hello{agent::kProtocol, any_text(random), any_text(random), any_text(random), 4242, 17};
+      return agent::Hello{agent::kProtocol, any_text(random), any_text(random), any_text(random), 4242, 17,
+                          any_text(random)};
     case 1:
       return agent::Started{any_rank(random), 4711};
     case 2:
@@ -161,6 +164,16 @@ TEST_CASE("a count or length that is not there allocates nothing") {
   CHECK_FALSE(agent::decode_from_agent(Bytes()).ok());
   CHECK_FALSE(agent::decode_from_agent(Bytes{std::byte{200}}).ok());
   CHECK_FALSE(agent::decode_from_launcher(encode(agent::FromLauncher(agent::Order()))).ok());
+}
+
+TEST_CASE("an ending that no process can have is refused") {
+  const auto decoded = [](int code, int signal) {
+    return agent::decode_from_agent(encode(agent::FromAgent(agent::Ended{{{0, {code, signal}}}}))).ok();
+  };
+  CHECK(decoded(255, 0));
+  CHECK(decoded(0, 64));
+  for (const auto& [code, signal] : {std::pair{256, 0}, {-1, 0}, {300, 0}, {0, -5}, {0, 65}})
+    CHECK_FALSE(decoded(code, signal));
 }
 
 TEST_CASE("of another protocol only the version and the host are read") {

@@ -8,9 +8,19 @@
 
 using Catch::Matchers::Contains;
 using rondel::Deadline;
-using rondel::find_store;
 using rondel::parse_ssh_connection;
 using rondel::Secret;
+
+namespace {
+
+rondel::Result<std::string> find_store(std::vector<std::string> stores, const std::string& likely,
+                                       const Secret& secret, Deadline deadline) {
+  rondel::StoreSearch search(std::move(stores), likely, secret, deadline);
+  for (;;)
+    if (auto found = search.try_next()) return *std::move(found);
+}
+
+}  // namespace
 
 TEST_CASE("the ends of an ssh connection are read from its variable, or not at all") {
   const auto route = parse_ssh_connection("10.0.0.1 50000 10.0.0.2 22");

@@ -14,3 +14,9 @@ TEST_CASE("what a terminal would act on is spelled out, and length is bounded") 
   CHECK(visible("abcd", 4) == "\"abcd\"");
   CHECK(visible("abcde", 4) == "\"abcd\"...");
 }
+
+TEST_CASE("a line that others wrote stays one line, and readable") {
+  using rondel::one_line;
+  CHECK(one_line("plain \"text\" \\ \xc3\xa9") == "plain \"text\" \\ \xc3\xa9");
+  CHECK(one_line("a\nrondelrun: forged\x1b[2J\x7f") == "a\\nrondelrun: forged\\x1b[2J\\x7f");
+}

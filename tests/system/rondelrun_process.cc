@@ -111,6 +111,7 @@ RunningLauncher::RunningLauncher(const LaunchSetup& setup)
   REQUIRE(pid_ >= 0);
   if (pid_ == 0) {
     if (!setup.terminal) {
+      ::setpgid(0, 0);  // a job of a shell's, which can stop it and have it go on
       ::dup2(in.get(), 0);
       ::dup2(out.writer.get(), 1);
       ::dup2(setup.one_pipe ? out.writer.get() : err.writer.get(), 2);

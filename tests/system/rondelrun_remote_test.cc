@@ -77,6 +77,8 @@ TEST_CASE("ssh is called with the user's words first, ours behind them, and noth
                        "-o",
                        "StrictHostKeyChecking=accept-new",
                        "-o",
+                       "ControlMaster=no",
+                       "-o",
                        "ConnectTimeout=60",
                        "-o",
                        "ServerAliveInterval=4",
