@@ -60,6 +60,13 @@ bool has_shell(const std::string& shell) {
   return false;
 }
 
+/// The build folder may have a space in its path.
+std::string in_shell_words(const std::string& path) {
+  std::string words;
+  for (const char c : path) words += c == ' ' ? std::string("\\ ") : std::string(1, c);
+  return words;
+}
+
 }  // namespace
 
 TEST_CASE("ssh is called with the user's words first, ours behind them, and nothing that is secret") {
@@ -92,7 +99,7 @@ TEST_CASE("ssh is called with the user's words first, ours behind them, and noth
                        "-l",
                        "me",
                        "first",
-                       fmt::format("exec {} --agent", RONDELRUN_PATH)};
+                       fmt::format("exec {} --agent", in_shell_words(RONDELRUN_PATH))};
   CHECK(ssh.words() == expected);  // [::1] is this host
 }
 

@@ -13,9 +13,9 @@
 
 #include "lib/auth.h"
 #include "lib/deadline.h"
+#include "transports/reach.h"
 #include "transports/tcp/handshake.h"
 #include "transports/tcp/inbox.h"
-#include "transports/reach.h"
 #include "transports/tcp/socket_options.h"
 
 namespace rondel::tcp {

@@ -13,10 +13,10 @@
 #include "lib/readiness.h"
 #include "transports/endpoint.h"
 #include "transports/patience.h"
+#include "transports/reach.h"
 #include "transports/tcp/inbox.h"
 #include "transports/tcp/link.h"
 #include "transports/tcp/listener.h"
-#include "transports/reach.h"
 #include "transports/transport.h"
 
 namespace rondel::tcp {

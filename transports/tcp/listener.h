@@ -11,10 +11,10 @@
 
 #include "lib/auth.h"
 #include "lib/status.h"
+#include "transports/reach.h"
 #include "transports/tcp/dialer.h"
 #include "transports/tcp/handshake.h"
 #include "transports/tcp/inbox.h"
-#include "transports/reach.h"
 #include "transports/tcp/socket_options.h"
 
 namespace rondel::tcp {

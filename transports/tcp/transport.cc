@@ -7,9 +7,9 @@
 #include <charconv>
 #include <utility>
 
+#include "transports/reach.h"
 #include "transports/tcp/endpoint.h"
 #include "transports/tcp/listener.h"
-#include "transports/reach.h"
 #include "transports/tcp/socket_options.h"
 
 namespace rondel::tcp {
