@@ -129,6 +129,17 @@ TEST_CASE("a pattern names one file for both streams of a rank") {
   CHECK(wrong.wait() == 2);
 }
 
+TEST_CASE("a job that is stopped does not wait for ever for somebody who does not read its output") {
+  RunningLauncher asked({.arguments = {"-np", "2", "--kill-grace", "0.2", "yes"}});
+  REQUIRE(asked.wait_until_idle());
+  asked.signal(SIGTERM);
+  CHECK(asked.wait_for_processes(0));
+  CHECK(asked.wait() == 143);
+  RunningLauncher late({.arguments = {"-np", "2", "--kill-grace", "0.2", "--timeout", "0.5", "yes"}});
+  CHECK(late.wait_for_processes(0));
+  CHECK(late.wait() == 124);
+}
+
 TEST_CASE("when nobody reads the output any more the job stops") {
   RunningLauncher launcher({.arguments = {"-np", "3", kHelper, "endless"}});
   REQUIRE(launcher.wait_for_output("and so on", 100));
