@@ -12,9 +12,8 @@ using Stage = HostLink::Stage;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kLoginsAtOnce = 64;
-constexpr int kSignsPerSilence = 4;           // three may be late
-constexpr milliseconds kAfterSilence{2'000};  // ssh's own limit comes first, and says more
-constexpr milliseconds kAfterSsh{2'000};      // ssh's own limit on a login comes first, and says more
+constexpr int kSignsPerSilence = 4;       // three may be late
+constexpr milliseconds kAfterSsh{2'000};  // ssh's own limit on a login comes first, and says more
 
 /// So that the output under way from all hosts together stays bounded.
 std::uint32_t window_for(std::size_t hosts) {

@@ -17,7 +17,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kMostPatience{20'000};  // of an agent that looks for the store
-constexpr milliseconds kAfterSilence{2'000};   // ssh, which says why, gives up first
 
 constexpr std::string_view kPath = "PATH=";
 

@@ -17,6 +17,10 @@
 
 namespace rondel {
 
+/// How much longer than JobPlan::silence launcher and agent wait for each other: ssh gives up first, and says
+/// why.
+inline constexpr std::chrono::milliseconds kAfterSilence{2'000};
+
 struct JobPlan {
   std::string host;                       ///< this one's name
   std::vector<Host> hosts;                ///< this one once, whatever names it was given

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/job_store.h"
 
-#include <cstdio>
 #include <utility>
 
 #include "launcher/resources.h"
 #include "launcher/store_finder.h"
+#include "lib/port_range.h"
 #include "lib/store/socket.h"
 
 namespace rondel {
 namespace {
 
-/// On every address of this host, and on a port of `ports` ("first-last") when that is not empty. The ranks
-/// take theirs from its beginning, so this looks from its end.
+/// On every address of this host, and on a port of `ports` when that is not empty. The ranks take theirs from
+/// its beginning, so this looks from its end.
 Result<std::unique_ptr<TcpServer>> start_open_server(const std::string& ports, const Secret& secret) {
-  unsigned first = 0, last = 0;
-  std::sscanf(ports.c_str(), "%u-%u", &first, &last);
-  for (unsigned port = last;; --port) {
-    TcpServerOptions options{.bind_address = "::", .port = static_cast<std::uint16_t>(port)};  // IPv4 as well
+  const auto range = parse_port_range(ports);
+  if (!range.ok()) return range.status();
+  for (std::uint16_t port = range->last;; --port) {
+    TcpServerOptions options{.bind_address = "::", .port = port};  // IPv4 as well
     auto server = TcpServer::start(options, secret);
     options.bind_address = "0.0.0.0";  // for a kernel without IPv6
     if (!server.ok()) server = TcpServer::start(options, secret);
-    if (server.ok() || port <= first) return server;
+    if (server.ok() || port <= range->first) return server;
   }
 }
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -15,6 +14,7 @@
 #include "bindings/c/pmi.h"
 #include "bindings/c/process_state.h"
 #include "bindings/c/torchrun.h"
+#include "lib/hexadecimal.h"
 #include "lib/host_identity.h"
 #include "lib/log.h"
 #include "lib/store/file_store.h"
@@ -186,24 +186,6 @@ Result<Started> start_under_torchrun(const Settings& settings) {
   return start_in_directory(named, *directory, *config.rank, *config.size, true);
 }
 
-std::string hexadecimal(std::span<const std::byte> bytes) {
-  std::string text;
-  for (const std::byte byte : bytes) text += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
-  return text;
-}
-
-Result<Bytes> from_hexadecimal(std::string_view text) {
-  Bytes bytes;
-  for (; text.size() >= 2; text.remove_prefix(2)) {
-    unsigned value = 0;
-    if (std::from_chars(text.data(), text.data() + 2, value, 16).ptr != text.data() + 2) break;
-    bytes.push_back(static_cast<std::byte>(value));
-  }
-  if (text.empty()) return bytes;
-  return Status(Code::refused,
-                "the launcher gives another value for the meeting point than rank 0 left (PMI)");
-}
-
 /// Rank 0 leaves the meeting point in the launcher's key-value space; the barrier after that lets others see
 /// it.
 Result<Started> start_over_pmi(const Settings& settings, int descriptor) {
@@ -226,7 +208,10 @@ Result<Started> start_over_pmi(const Settings& settings, int descriptor) {
         met = true;
         const auto value = pmi.get(short_key(key), until);
         RONDEL_TRY(value);
-        return from_hexadecimal(*value);
+        auto bytes = from_hexadecimal(*value);
+        if (bytes) return *std::move(bytes);
+        return Status(Code::refused,
+                      "the launcher gives another value for the meeting point than rank 0 left (PMI)");
       }};
   return start_through(settings, rendezvous, "pmi", *config.rank, *config.size,
                        all_local(config, *config.size));

@@ -19,6 +19,7 @@
 #include <thread>
 #include <utility>
 
+#include "lib/hexadecimal.h"
 #include "lib/store/entries.h"
 #include "lib/unique_fd.h"
 
@@ -53,8 +54,7 @@ std::string file_name_of(std::string_view key) {
     name += plain ? c : '_';
   }
   name += '-';
-  for (std::size_t i = 0; i < 16; ++i) name += fmt::format("{:02x}", digest[i]);
-  return name;
+  return name + hexadecimal(std::as_bytes(std::span(digest)).first(16));
 }
 
 Status write_all(int fd, std::span<const std::byte> bytes) {

@@ -88,19 +88,8 @@ for ((tries = 0; ; tries++)); do
 done
 
 export HOME=$folder/home
-check() { # LABEL EXIT_STATUS TEXT COMMAND...
-  local label=$1 wanted=$2 text=$3
-  shift 3
-  timeout -k 5 90 "$@" >"$folder/out" 2>&1
-  local status=$?
-  if [ "$status" = "$wanted" ] && grep -q -- "$text" "$folder/out"; then
-    echo "$label: as it should be"
-  else
-    echo "$label: ended with $status (wanted $wanted), or never said \"$text\":"
-    cat "$folder/out"
-    failed=1
-  fi
-}
+limit_s=90
+source "${BASH_SOURCE[0]%/*}/job_endings.sh"
 
 small=(allreduce -b 4 -e 64K -f 16 -n 3)
 check "srun on two nodes" 0 'allreduce ranks 4' srun -N2 -n4 "$bench" "${small[@]}"

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/hexadecimal.h"
 #include "lib/log.h"
 #include "lib/wire.h"
 #include "transports/shm/pull.h"
@@ -42,12 +43,6 @@ ucred peer_of(int socket) {
   socklen_t length = sizeof peer;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) peer.uid = static_cast<uid_t>(-1);
   return peer;
-}
-
-std::string hex(std::span<const std::byte> bytes) {
-  std::string text;
-  for (const std::byte byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
-  return text;
 }
 
 }  // namespace
@@ -80,7 +75,7 @@ Result<std::unique_ptr<Door>> Door::open(const Options& options) {
   RONDEL_TRY(name);
   std::unique_ptr<Door> door(new Door(options));
   door->address_.token.assign(token->bytes().begin(), token->bytes().end());
-  door->address_.name = "rondel-" + hex(name->bytes().first(16));
+  door->address_.name = "rondel-" + hexadecimal(name->bytes().first(16));
   std::memcpy(&door->probe_value_, name->bytes().subspan(16).data(), sizeof door->probe_value_);
   if (options.pull) {
     door->address_.probe_address = reinterpret_cast<std::uintptr_t>(&door->probe_value_);

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transports/tcp/transport.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
+#include "lib/port_range.h"
 #include "transports/reach.h"
 #include "transports/tcp/endpoint.h"
 #include "transports/tcp/listener.h"
@@ -16,22 +14,6 @@ namespace rondel::tcp {
 namespace {
 
 constexpr std::uint64_t kExpectedBytesPerSecond = 3'000'000'000;
-
-/// "4000-4100" or "4000".
-Status parse_ports(const std::string& text, ListenerOptions& options) {
-  if (text.empty()) return {};
-  const char* const end = text.data() + text.size();
-  const auto first = std::from_chars(text.data(), end, options.first_port);
-  options.last_port = options.first_port;
-  auto rest = first;
-  if (first.ec == std::errc() && first.ptr != end && *first.ptr == '-')
-    rest = std::from_chars(first.ptr + 1, end, options.last_port);
-  if (rest.ec == std::errc() && rest.ptr == end && options.first_port > 0 &&
-      options.first_port <= options.last_port)
-    return {};
-  return Status(Code::invalid_argument, fmt::format("RONDEL_PORTS: can not read '{}'", text),
-                "write first-last, for example 40000-40100");
-}
 
 class TcpTransport final : public Transport {
  public:
@@ -78,7 +60,10 @@ class TcpTransport final : public Transport {
     auto filter = NetFilter::parse(config_.net);
     RONDEL_TRY(filter);
     ListenerOptions options;
-    RONDEL_TRY(parse_ports(config_.port_range, options));
+    const auto ports = parse_port_range(config_.port_range);
+    RONDEL_TRY(ports);
+    options.first_port = ports->first;
+    options.last_port = ports->last;
     RONDEL_TRY(check_congestion(config_.tcp_congestion));
     const auto loopback = std::find_if(interfaces_.begin(), interfaces_.end(),
                                        [](const Interface& i) { return i.address.is_loopback(); });

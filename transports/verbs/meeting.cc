@@ -9,13 +9,13 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <system_error>
 #include <utility>
 
 #include "lib/host_identity.h"
 #include "lib/log.h"
+#include "lib/port_range.h"
 #include "lib/store/socket.h"
 
 namespace rondel::verbs {
@@ -25,21 +25,6 @@ constexpr std::size_t kMaxGreetings = 512;  // strangers at one time; beyond it 
 constexpr int kMostAcceptedInATurn = 64;    // then the links have their turn
 constexpr std::chrono::milliseconds kDialPause{25};
 constexpr std::chrono::milliseconds kDialLimit{1'000};  // where nobody answers, another address may
-
-struct PortRange {
-  std::uint16_t first = 0;
-  std::uint16_t last = 0;
-};
-
-/// "first-last", which lib/config has checked; empty: the kernel's choice.
-PortRange ports_of(const std::string& text) {
-  PortRange range;
-  const auto dash = text.find('-');
-  if (dash == std::string::npos) return range;
-  std::from_chars(text.data(), text.data() + dash, range.first);
-  std::from_chars(text.data() + dash + 1, text.data() + text.size(), range.last);
-  return range;
-}
 
 std::pair<sockaddr_storage, socklen_t> to_system(const SocketAddress& address) {
   sockaddr_storage storage{};
@@ -75,9 +60,10 @@ Result<Meeting> Meeting::open(MeetingPlace place, const LinkHello& mine, const S
 }
 
 Status Meeting::listen_on(const IpAddress& ip) {
-  const PortRange range = ports_of(place_.ports);
+  const auto range = parse_port_range(place_.ports);
+  RONDEL_TRY(range);
   Status last;
-  for (std::uint32_t port = range.first; port <= range.last; ++port) {
+  for (std::uint32_t port = range->first; port <= range->last; ++port) {
     auto listener = store::listen_on(ip.text(), static_cast<std::uint16_t>(port));
     last = listener.status();
     if (!listener.ok()) continue;
