@@ -21,18 +21,37 @@ check_format() {
     echo "  fix: clang-format-14 -i on the files above"
 }
 
-# tidy FOLDER FILE...: clang-tidy on those that FOLDER compiles, two at a time. The analyzer's shallow mode follows
-# fewer paths; the deep one doubles the time, and has found nothing more here.
+# run_tidy FOLDER FILE [OPTION...]. The analyzer's shallow mode follows fewer paths; the deep one doubles the time, and has
+# found nothing more here.
+run_tidy() {
+  local folder=$1 file=$2
+  shift 2
+  clang-tidy-14 --quiet -p "$folder" --extra-arg=-Wno-unknown-warning-option --extra-arg=-Xclang \
+    --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=mode=shallow "$@" "$file" 2> >(grep -v ' warnings\? generated\.$' >&2)
+}
+
+# tidy_group FOLDER "GROUP<tab>FILE...": all of a group at once, or one by one where their names collide.
+tidy_group() {
+  local folder=$1 members file status=0 said
+  IFS=$'\t' read -ra members <<<"$2"
+  said=$(run_tidy "$folder/tidy-groups" "${members[0]}" --checks=-bugprone-suspicious-include \
+    --extra-arg=-Xclang --extra-arg=-analyzer-opt-analyze-headers 2>&1) && return 0
+  if ! grep -q 'clang-diagnostic-' <<<"$said"; then
+    printf '%s\n' "$said"
+    return 1
+  fi
+  for file in "${members[@]:1}"; do run_tidy "$folder" "$file" || status=1; done
+  return "$status"
+}
+
+# tidy FOLDER FILE...: clang-tidy on those that FOLDER compiles, in groups, two at a time.
 tidy() {
-  local folder=$1 file compiled=()
+  local folder=$1 groups
   shift
-  for file in "$@"; do
-    if grep -qE "\"file\": \"(\.\./)?$file\"" "$folder/compile_commands.json"; then compiled+=("$file"); fi
-  done
-  [ ${#compiled[@]} -gt 0 ] || return 0
-  printf '%s\0' "${compiled[@]}" | xargs -0 -P "$(nproc)" -n 1 clang-tidy-14 --quiet -p "$folder" \
-    --extra-arg=-Wno-unknown-warning-option --extra-arg=-Xclang --extra-arg=-analyzer-config \
-    --extra-arg=-Xclang --extra-arg=mode=shallow 2> >(grep -v ' warnings\? generated\.$' >&2)
+  groups=$(python3 .ci/tidy_groups.py "$folder" "$folder/tidy-groups" "$@") || return 1
+  [ -n "$groups" ] || return 0
+  export -f run_tidy tidy_group
+  tr '\n' '\0' <<<"$groups" | xargs -0 -P "$(nproc)" -I{} bash -c 'tidy_group "$1" "$2"' tidy "$folder" {}
 }
 
 # The quick form: what differs from the main branch, and the newest commit; at most eight files.

@@ -20,15 +20,15 @@ constexpr std::size_t kLongestUser = 64;
 constexpr std::size_t kLongestZone = 15;  // of an interface's name
 constexpr const char* kForm = "expected [user@]NAME[:SLOTS], such as node1:4";
 
-Status wrong(std::string_view what, std::string_view expected) {
+Status malformed(std::string_view what, std::string_view expected) {
   return Status(Code::invalid_argument, std::string(what), std::string(expected));
 }
 
 Status check_bytes(std::string_view item) {
-  if (item.empty()) return wrong("nothing is there", kForm);
+  if (item.empty()) return malformed("nothing is there", kForm);
   for (const char c : item) {
-    if (c == ' ' || c == '\t') return wrong("a space is in it", kForm);
-    if (c < '!' || c > '~') return wrong(fmt::format("the character {} is in it", visible({&c, 1})), kForm);
+    if (c == ' ' || c == '\t') return malformed("a space is in it", kForm);
+    if (c < '!' || c > '~') return malformed(fmt::format("the character {} is in it", visible({&c, 1})), kForm);
   }
   return {};
 }
@@ -58,10 +58,10 @@ Status wrong_colons(std::string_view text) {
   const std::string_view front = text.substr(0, last), slots = text.substr(last + 1);
   const bool whole = ipv6_address(text).has_value();
   if (ipv6_address(front) && parse_count("slots", slots, kMostSlots).ok())
-    return wrong("an IPv6 address without brackets",
+    return malformed("an IPv6 address without brackets",
                  fmt::format("write [{}]:{}{}", front, slots, whole ? fmt::format(", or [{}]", text) : ""));
-  if (whole) return wrong("an IPv6 address without brackets", fmt::format("write [{}]:SLOTS", text));
-  return wrong("more than one ':'", "expected NAME:SLOTS; an IPv6 address goes in brackets, as in [::1]:2");
+  if (whole) return malformed("an IPv6 address without brackets", fmt::format("write [{}]:SLOTS", text));
+  return malformed("more than one ':'", "expected NAME:SLOTS; an IPv6 address goes in brackets, as in [::1]:2");
 }
 
 /// An item without its user: what names the hosts, and ":SLOTS" or nothing.
@@ -72,10 +72,10 @@ struct Halves {
 Result<Halves> halve_address(std::string_view text) {
   const auto close = text.find(']');
   if (close == std::string_view::npos)
-    return wrong("'[' without a ']' behind it", "expected an IPv6 address such as [::1]:2");
+    return malformed("'[' without a ']' behind it", "expected an IPv6 address such as [::1]:2");
   const Halves halves{text.substr(0, close + 1), text.substr(close + 1)};
   if (!halves.rest.empty() && halves.rest.front() != ':')
-    return wrong(fmt::format("{} behind the ']'", visible(halves.rest)), "expected :SLOTS or nothing");
+    return malformed(fmt::format("{} behind the ']'", visible(halves.rest)), "expected :SLOTS or nothing");
   return halves;
 }
 
@@ -88,12 +88,12 @@ Result<Halves> halve(std::string_view text) {
 }
 
 Result<std::vector<std::string>> names_of(std::string_view text, std::size_t most) {
-  if (text.empty()) return wrong("the host name is missing", kForm);
-  if (text.front() == '-') return wrong("a host name does not begin with '-'", kForm);
+  if (text.empty()) return malformed("the host name is missing", kForm);
+  if (text.front() == '-') return malformed("a host name does not begin with '-'", kForm);
   if (text.front() != '[') return expand_names(text, most);
   auto address = ipv6_address(text.substr(1, text.size() - 2));
   if (!address)
-    return wrong(fmt::format("{} is no IPv6 address", visible(text)),
+    return malformed(fmt::format("{} is no IPv6 address", visible(text)),
                  "expected one such as [::1], or a name in front of a range, as in n[01-16]");
   return std::vector<std::string>{*std::move(address)};
 }
@@ -141,7 +141,7 @@ std::string with_brackets(std::string_view item) {
 Status check_user(std::string_view user) {
   const bool plain = std::all_of(user.begin(), user.end(), is_name_character);
   if (plain && !user.empty() && user.size() <= kLongestUser && user.front() != '-') return {};
-  return wrong(
+  return malformed(
       fmt::format("the user is {}", visible(user)),
       fmt::format("expected 1 to {} letters, digits, '.', '_' and '-', no '-' in front", kLongestUser));
 }
@@ -150,7 +150,7 @@ Result<Rank> parse_count(std::string_view what, std::string_view text, Rank most
   Rank count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (error == std::errc() && end == text.data() + text.size() && count >= 1 && count <= most) return count;
-  return wrong(fmt::format("{}: found {}", what, visible(text)),
+  return malformed(fmt::format("{}: found {}", what, visible(text)),
                fmt::format("expected a whole number from 1 to {}", most));
 }
 

@@ -5,7 +5,6 @@
 
 namespace rondel::liveness {
 namespace {
-constexpr std::size_t kHostLimit = 256;
 constexpr std::size_t kCauseLimit = 4096;
 constexpr std::size_t kHintLimit = 1024;
 }  // namespace

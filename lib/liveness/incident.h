@@ -2,6 +2,7 @@
 // Incident: the first failure of a communicator as all of its ranks agree on it. Plain data, any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -13,6 +14,9 @@ namespace rondel::liveness {
 
 /// Names a communicator within its job; equal on all of its ranks.
 using Context = std::uint64_t;
+
+/// A host name is sent up to here.
+constexpr std::size_t kHostLimit = 256;
 
 struct Incident {
   Context context = 0;

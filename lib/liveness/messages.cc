@@ -8,7 +8,6 @@
 namespace rondel::liveness {
 namespace {
 
-constexpr std::size_t kHostLimit = 256;
 constexpr std::size_t kEvidenceLimit = 2048;
 constexpr std::size_t kOperationLimit = 512;
 constexpr std::size_t kProgressLimit = (kMessageLimit - 8) / 16;  // contexts of one beat
