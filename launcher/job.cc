@@ -222,7 +222,8 @@ void Job::take(HostLink& link, const agent::Joined& joined) {
 void Job::take(HostLink& link, const agent::Started& started) {
   pids_[static_cast<std::size_t>(started.rank)] = started.pid;
   if (options_.verbose)
-    relay_.say(fmt::format("rank {} is process {} on {}", started.rank, started.pid, link.setup().label));
+    relay_.say(fmt::format("rank {} is process {} on {}{}{}", started.rank, started.pid, link.setup().label,
+                           started.cpus.empty() ? "" : ", bound to cpus ", started.cpus));
 }
 
 void Job::take(HostLink&, const agent::Output& output) {

@@ -184,7 +184,7 @@ TEST_CASE("every login shell starts the agent, whatever the path of rondelrun ho
         {.arguments = {"-H", "other", "--remote-path", odd + "/rondelrun", kHelper, "write", R"(here\n)"}}));
     CHECK(launcher.wait() == 0);
     CHECK(launcher.output() == "[0]<stdout>: here\n");
-    CHECK(launcher.error().empty());
+    CHECK(launcher.error() == "");
   }
 }
 

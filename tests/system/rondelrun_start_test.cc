@@ -231,7 +231,7 @@ TEST_CASE("bash completes options, their values and the program") {
   CHECK_THAT(complete("--"), Contains("--tag-output") && Contains("--ssh-arg") && !Contains("--agent"));
   CHECK(complete("-hostfile hos") == "hosts-file\n");
   CHECK(complete("--hostfile = hos") == "hosts-file\n");
-  CHECK(complete("--map-by n") == "node\n");
+  CHECK(complete("--map-by no") == "node\n");
   CHECK(complete("-np ''") == "\n");
   CHECK_THAT(complete("-np 4 bas"), Contains("bash"));
   CHECK(complete("-np 4 --mca a b cat hos") == "hosts-file\n");
