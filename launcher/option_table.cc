@@ -156,7 +156,8 @@ void add_job_options(CLI::App& app, RawOptions& raw) {
       ->type_name("S")
       ->check(seconds_validator());
   app.add_option("--start-timeout", raw.start_timeout_s,
-                 "Name the missing ranks when some have joined the job and others have not S seconds later. "
+                 "Name the missing ranks, with the last that they wrote to standard error, when some have "
+                 "joined the job and others have not S seconds later. "
                  "Sets RONDEL_START_TIMEOUT_S for the ranks.")
       ->type_name("S")
       ->check(seconds_validator());

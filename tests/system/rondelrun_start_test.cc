@@ -13,6 +13,7 @@
 #include <sstream>
 #include <string>
 
+#include "lib/host_identity.h"
 #include "tests/system/rondelrun_process.h"
 #include "tests/system/rondelrun_support.h"
 
@@ -184,6 +185,22 @@ TEST_CASE("ranks that do not join while others have are named") {
   RunningLauncher launcher({.arguments = {"-np", "4", "--start-timeout", "0.3", kHelper, "join", "2"}});
   CHECK(launcher.wait_for_error("2 of 4 ranks have joined"));
   CHECK_THAT(launcher.error(), Contains("still missing 0.3 s after the first one: ranks 2, 3"));
+  launcher.signal(SIGTERM);
+  CHECK(launcher.wait() == 143);
+}
+
+TEST_CASE("the last words of ranks that do not join are told, and that they have ended") {
+  const std::string script =
+      "[ $RANK != 2 ] || { echo earlier >&2; echo loading the data >&2; printf 'half a line' >&2; "
+      "exec " +
+      kHelperWord + " join 0; }; [ $RANK != 3 ] || exit 0; exec " + kHelperWord + " join 2";
+  RunningLauncher launcher({.arguments = {"-np", "4", "--start-timeout", "2", "sh", "-c", script}});
+  CHECK(launcher.wait_for_error("still missing 2.0 s after the first one: ranks 2, 3"));
+  CHECK(launcher.wait_for_error("rank 3 on " + rondel::host_name() + ": exit code 0"));
+  CHECK_THAT(launcher.error(),
+             Contains("rank 2 on " + rondel::host_name() + ": still running\n") &&
+                 Contains("rondelrun:     loading the data\nrondelrun:     half a line\n") &&
+                 !Contains("rondelrun:     earlier"));
   launcher.signal(SIGTERM);
   CHECK(launcher.wait() == 143);
 }
