@@ -254,7 +254,7 @@ Status Agent::start_rank(const RankPlace& place) {
   if (!started.ok()) return std::move(started).status();
   mark_.sessions.push_back(started->pid);
   guardian_->protect(started->pid);
-  send(agent::Started{place.rank, started->pid, text_of(started->cpus)});
+  send(agent::Started{place.rank, started->pid, cpu_list(started->cpus)});
   RONDEL_TRY(output_.add(place.rank, agent::Stream::standard_output, std::move(started->standard_output)));
   return output_.add(place.rank, agent::Stream::standard_error, std::move(started->standard_error));
 }

@@ -109,7 +109,7 @@ Status explain(const StartFailure& failure, const ProcessRequest& request) {
     case StartFailure::Step::descriptors:
       return system_failure(Code::out_of_resources, "connecting input and output", failure.error);
     case StartFailure::Step::cores:
-      return system_failure(Code::unavailable, fmt::format("binding to cpus {}", text_of(request.cpus)),
+      return system_failure(Code::unavailable, fmt::format("binding to cpus {}", cpu_list(request.cpus)),
                             failure.error,
                             "they were there a moment ago; has the cpuset of this host changed?");
     case StartFailure::Step::program:

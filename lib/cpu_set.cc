@@ -25,7 +25,7 @@ CpuSet allowed_cpus() {
   return {};
 }
 
-std::string text_of(const CpuSet& cpus) {
+std::string cpu_list(const CpuSet& cpus) {
   std::string text;
   for (std::size_t at = 0; at < cpus.size();) {
     std::size_t end = at + 1;

@@ -14,7 +14,7 @@ using CpuSet = std::vector<int>;
 CpuSet allowed_cpus();
 
 /// "0-3,8", as the kernel writes lists.
-std::string text_of(const CpuSet& cpus);
+std::string cpu_list(const CpuSet& cpus);
 
 /// The mask for sched_setaffinity().
 std::vector<unsigned long> mask_of(const CpuSet& cpus);

@@ -39,9 +39,9 @@ TEST_CASE("sockets, NUMA nodes, cores and threads are found") {
   }
   const auto sets = bind_ranks(*machine, {BindTo::numa, TakeBy::socket}, 3);
   REQUIRE(sets.ok());
-  CHECK(text_of((*sets)[0]) == "0-7");
-  CHECK(text_of((*sets)[1]) == "16-23");
-  CHECK(text_of((*sets)[2]) == "0-7");
+  CHECK(cpu_list((*sets)[0]) == "0-7");
+  CHECK(cpu_list((*sets)[1]) == "16-23");
+  CHECK(cpu_list((*sets)[2]) == "0-7");
 }
 
 TEST_CASE("machines that tell less are one socket, one node, or cores of one thread") {

@@ -13,10 +13,10 @@ namespace rondel {
 namespace {
 
 TEST_CASE("lists of processors are written as the kernel does") {
-  CHECK(text_of({}).empty());
-  CHECK(text_of({3}) == "3");
-  CHECK(text_of({0, 1}) == "0-1");
-  CHECK(text_of({0, 1, 2, 4, 8, 9}) == "0-2,4,8-9");
+  CHECK(cpu_list({}).empty());
+  CHECK(cpu_list({3}) == "3");
+  CHECK(cpu_list({0, 1}) == "0-1");
+  CHECK(cpu_list({0, 1, 2, 4, 8, 9}) == "0-2,4,8-9");
 }
 
 TEST_CASE("a mask has exactly the processors of its set") {
