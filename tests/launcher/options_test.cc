@@ -181,6 +181,39 @@ TEST_CASE("binding is asked for as of mpirun, and nothing is bound by default") 
   CHECK(options_of({"-np", "2", "--bind-to", "none", "--map-by", "slot", "p"}).warnings.empty());
 }
 
+TEST_CASE("the command line of an MPIJob's launcher pod is understood") {
+  const Options options = options_of({"-np",
+                                      "4",
+                                      "--allow-run-as-root",
+                                      "-bind-to",
+                                      "none",
+                                      "-map-by",
+                                      "slot",
+                                      "-x",
+                                      "NCCL_DEBUG=INFO",
+                                      "-x",
+                                      "LD_LIBRARY_PATH",
+                                      "-x",
+                                      "PATH",
+                                      "-mca",
+                                      "pml",
+                                      "ob1",
+                                      "-mca",
+                                      "btl",
+                                      "^openib",
+                                      "--hostfile",
+                                      "/etc/mpi/hostfile",
+                                      "python3",
+                                      "train.py",
+                                      "-np",
+                                      "7"});
+  CHECK(options.ranks == 4);
+  CHECK(options.host_file == "/etc/mpi/hostfile");
+  CHECK(options.exports.size() == 3);
+  CHECK(options.warnings.size() == 2);
+  CHECK(options.program == Words{"python3", "train.py", "-np", "7"});
+}
+
 TEST_CASE("brackets and commas of a host list arrive as they were written") {
   CHECK(options_of({"-H", "[::1]", "p"}).hosts.front().name == "::1");
   CHECK(options_of({"-H=[::1],[::2]:3", "p"}).hosts.size() == 2);

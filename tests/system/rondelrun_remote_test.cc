@@ -247,6 +247,23 @@ TEST_CASE("a host that comes up later is waited for when that is asked for") {
   CHECK(std::count(error.begin(), error.end(), '\n') == 2);  // at first, and in the end
 }
 
+TEST_CASE("pods are reached by whatever is called ssh, such as a script around kubectl exec") {
+  const TemporaryFolder folder;
+  const std::string pods = folder.path() + "/hostfile";
+  std::ofstream(pods)
+      << "train-worker-0.train.default.svc slots=2\ntrain-worker-1.train.default.svc slots=2\n";
+  // As the script in docs/kubernetes.md: what would be kubectl's words are checked.
+  const StubSsh ssh = StubSsh::with_body(
+      "set -- exec -i \"${host%%.*}\" -- /bin/sh -c \"$command\"\n"
+      "case $3 in train-worker-[01]) ;; *) exit 9 ;; esac\n"
+      "shift 4\nexec env -i PATH=/usr/bin:/bin HOME=/var/empty RONDEL_TEST_MARK=\"$RONDEL_TEST_MARK\" "
+      "\"$@\"");
+  RunningLauncher launcher(ssh.setup({.arguments = {"--hostfile", pods, kHelper, "write", R"(here\n)"}}));
+  CHECK(launcher.wait() == 0);
+  CHECK(launcher.output_lines().size() == 4);
+  CHECK(launcher.nothing_is_left());
+}
+
 TEST_CASE("a host that prints without end, or never answers, is given up") {
   std::string error;
   CHECK(run_for_code(StubSsh::with_body("exec yes"), {"true"}, error) == 255);
