@@ -23,6 +23,7 @@ class FieldWriter {
   void operator()(const Fields&... fields) {
     (put(fields), ...);
   }
+  explicit FieldWriter(std::uint8_t kind) { writer_.number(kind); }
   Bytes take() { return writer_.take(); }
 
   void put(bool value) { writer_.number(static_cast<std::uint8_t>(value)); }
@@ -161,13 +162,9 @@ void visit_fields(Visit& visit, Message& m) {
 
 template <class Variant>
 Bytes encode_any(const Variant& message) {
-  FieldWriter writer;
-  const auto kind = static_cast<std::uint8_t>(message.index());
-  Bytes body{static_cast<std::byte>(kind)};
+  FieldWriter writer(static_cast<std::uint8_t>(message.index()));
   std::visit([&writer](const auto& m) { visit_fields(writer, m); }, message);
-  const Bytes fields = writer.take();
-  body.insert(body.end(), fields.begin(), fields.end());
-  return body;
+  return writer.take();
 }
 
 template <class Message>

@@ -76,8 +76,9 @@ std::optional<std::size_t> find_local(const std::vector<Host>& hosts, const std:
 /// What is known of a rank's cores: which, on this host; on others only what will be asked for.
 std::string cpus_of(const JobPlan& plan, const RankPlace& place) {
   const auto local = static_cast<std::size_t>(place.local_rank);
-  return plan.is_local(place.host) && local < plan.local_bindings.size() ? cpu_list(plan.local_bindings[local])
-                                                                         : std::string();
+  return plan.is_local(place.host) && local < plan.local_bindings.size()
+             ? cpu_list(plan.local_bindings[local])
+             : std::string();
 }
 
 std::string binding_text(const JobPlan& plan, const RankPlace& place) {

@@ -128,6 +128,9 @@ int run_as_agent() {
   if (::isatty(STDIN_FILENO) == 1)
     return fail(kUsageExit, Status(Code::invalid_argument, "--agent is for rondelrun itself, over ssh"));
   UniqueFd in(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)), out(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+  constexpr int kPipeBytes = 256 * 1024;
+  ::fcntl(out.get(), F_SETPIPE_SZ,
+          kPipeBytes);  // sshd's end; it makes fewer turns, when the system grants it
   const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!in || !out || !nothing || ::dup2(nothing.get(), STDIN_FILENO) < 0 ||
       ::dup2(nothing.get(), STDOUT_FILENO) < 0)
