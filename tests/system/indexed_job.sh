@@ -85,6 +85,20 @@ for pod in $pods; do
   [ $code = 0 ] || fail "pod $pod ended with $code"
 done
 
+echo "MASTER_ADDR is known late, to pod 0 as well"
+fresh_names ".$domain"
+for pod in $pods; do start_pod $pod "$@" MASTER_ADDR=first.example MASTER_PORT=29400; done
+timeout 1 tail -f /dev/null || true
+for pod in $pods; do echo "10.97.0.10 first.example" >>"$work/hosts.$pod"; done
+for pod in $pods; do
+  ends $pod
+  [ $code = 0 ] || fail "pod $pod ended with $code"
+done
+start_pod 0 "$@" MASTER_ADDR=nobody.example MASTER_PORT=29400 RONDEL_START_TIMEOUT_S=1
+ends 0
+[ $code != 0 ] || fail "a rank 0 of an unknown name went on"
+says 0 'MASTER_ADDR "nobody.example"'
+
 echo "what is missing is said"
 fresh_names ".$domain"
 start_pod 1 "$@" RONDEL_START_TIMEOUT_S=2
