@@ -57,6 +57,7 @@ TakeBy order_for(const BindingRules& rules) {
 void deal(std::vector<Seat>& seats, int Core::*group) {
   std::map<int, int> taken;
   std::vector<std::pair<int, Seat>> by_round;
+  by_round.reserve(seats.size());
   for (Seat& seat : seats) by_round.emplace_back(taken[seat.core->*group]++, std::move(seat));
   std::stable_sort(by_round.begin(), by_round.end(),
                    [](const auto& one, const auto& other) { return one.first < other.first; });

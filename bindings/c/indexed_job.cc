@@ -15,7 +15,7 @@ namespace {
 
 /// With its domain, as /etc/hosts has it in a pod.
 std::string full_host_name() {
-  const std::string name = host_name();
+  std::string name = host_name();
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
   wanted.ai_flags = AI_CANONNAME;

@@ -93,7 +93,7 @@ Result<std::string> resolve(const TorchrunMaster& master, Rank rank, bool one_ho
   constexpr std::chrono::milliseconds kPause{200};
   if (master.is_pod) return rank == 0 ? reachable_address({}, false, net) : master.host;
   for (;;) {
-    const auto numeric = numeric_address(master.host);
+    auto numeric = numeric_address(master.host);
     const bool misleading = numeric.ok() && names_loopback(*numeric) && !one_host && !master.is_loopback();
     if (misleading) return reachable_address({}, false, net);
     if (rank != 0) return master.host;

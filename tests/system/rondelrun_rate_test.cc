@@ -33,6 +33,7 @@ struct Passed {
 Passed pass(std::vector<std::string> words) {
   words.insert(words.begin(), RONDELRUN_PATH);
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   int ends[2];
