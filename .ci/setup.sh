@@ -4,13 +4,13 @@
 # the tree. Asks nothing, installs only what is missing.
 
 build_packages=(meson ninja-build g++ pkg-config libboost1.81-dev libspdlog-dev libfmt-dev libssl-dev
-  libcli11-dev nlohmann-json3-dev catch2 libibverbs-dev)
+  libcli11-dev nlohmann-json3-dev catch2 libibverbs-dev libhwloc-dev)
 # What only tests of ./check --full need; without them those are skipped.
 peer_packages=(slurm-wlm munge mpich openssh-server iproute2 tcsh fish)
 lint_packages=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)
 
 # The release build in build/: everything that Debian's packages allow, or an error that says what is missing.
-release_options=(-Dtcp=enabled -Dverbs=enabled -Dlauncher=enabled -Dbench=enabled -Dexamples=enabled -Dtests=enabled)
+release_options=(-Dtcp=enabled -Dverbs=enabled -Dlauncher=enabled -Dhwloc=enabled -Dbench=enabled -Dexamples=enabled -Dtests=enabled)
 
 stop() {  # stop "what happened" "what to do"
   printf '\n%s: %s\n' "${0##*/}" "$1" >&2

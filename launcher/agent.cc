@@ -20,6 +20,7 @@
 #include "launcher/guardian.h"
 #include "launcher/host_ranks.h"
 #include "launcher/job_processes.h"
+#include "launcher/machine.h"
 #include "launcher/rank_input.h"
 #include "launcher/rank_output.h"
 #include "launcher/resources.h"
@@ -218,6 +219,8 @@ void Agent::start_ranks(const std::string& store) {
   search_.reset();
   const auto limit = make_room_for_descriptors(32 + 2 * order_->ranks.size(), order_->ranks.size(), "agent");
   if (!limit.ok()) return fail_to_start(limit.status());
+  auto bindings = bind_on_this_host(order_->binding, static_cast<Rank>(order_->ranks.size()));
+  if (!bindings.ok()) return fail_to_start(bindings.status());
   agent::Order order = *std::exchange(order_, std::nullopt);
   order.contact.store = "tcp://" + store;
   // Rank 0 is on the launcher's host: there it is reached as the store is.
@@ -226,7 +229,7 @@ void Agent::start_ranks(const std::string& store) {
   send(agent::Joined{order.contact.store});
   for (std::size_t i = 0; i < agent::kStreams; ++i)
     output_.grant(static_cast<agent::Stream>(i), order.output_window);
-  ranks_.emplace(std::move(order), RankSetup{signals_.original_mask(), *limit});
+  ranks_.emplace(std::move(order), RankSetup{signals_.original_mask(), *limit, *std::move(bindings)});
   for (const RankPlace& place : ranks_->order().ranks) {
     const Status started = start_rank(place);
     if (!started.ok()) return fail_to_start(started);
@@ -251,7 +254,7 @@ Status Agent::start_rank(const RankPlace& place) {
   if (!started.ok()) return std::move(started).status();
   mark_.sessions.push_back(started->pid);
   guardian_->protect(started->pid);
-  send(agent::Started{place.rank, started->pid});
+  send(agent::Started{place.rank, started->pid, cpu_list(started->cpus)});
   RONDEL_TRY(output_.add(place.rank, agent::Stream::standard_output, std::move(started->standard_output)));
   return output_.add(place.rank, agent::Stream::standard_error, std::move(started->standard_error));
 }

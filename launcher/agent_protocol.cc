@@ -23,6 +23,7 @@ class FieldWriter {
   void operator()(const Fields&... fields) {
     (put(fields), ...);
   }
+  explicit FieldWriter(std::uint8_t kind) { writer_.number(kind); }
   Bytes take() { return writer_.take(); }
 
   void put(bool value) { writer_.number(static_cast<std::uint8_t>(value)); }
@@ -31,6 +32,10 @@ class FieldWriter {
   void put(std::int32_t value) { writer_.number(static_cast<std::uint32_t>(value)); }
   void put(Stream value) { writer_.number(static_cast<std::uint8_t>(value)); }
   void put(Input value) { writer_.number(static_cast<std::uint8_t>(value)); }
+  void put(const BindingRules& rules) {
+    writer_.number(static_cast<std::uint8_t>(rules.to)).number(static_cast<std::uint8_t>(rules.by));
+    put(rules.overload);
+  }
   void put(milliseconds value) { writer_.number(static_cast<std::uint64_t>(value.count())); }
   void put(const std::string& text) { writer_.text(text); }
   void put(const Bytes& bytes) { writer_.blob(bytes); }
@@ -70,6 +75,11 @@ class FieldReader {
   void get(std::int32_t& value) { value = static_cast<std::int32_t>(reader_.number<std::uint32_t>()); }
   void get(Stream& value) { value = static_cast<Stream>(small(kStreams)); }
   void get(Input& value) { value = static_cast<Input>(small(3)); }
+  void get(BindingRules& rules) {
+    rules.to = static_cast<BindTo>(small(kBindings));
+    rules.by = static_cast<TakeBy>(small(kOrders));
+    get(rules.overload);
+  }
   void get(milliseconds& value) {
     constexpr std::uint64_t kMost = 1'000'000'000'000;
     const auto count = reader_.number<std::uint64_t>();
@@ -123,7 +133,7 @@ void visit_fields(Visit& visit, Message& m) {
   if constexpr (std::is_same_v<M, Order>)
     visit(m.ranks, m.program, m.environment.variables, m.environment.chosen, m.own_variables, m.search_path,
           m.contact.job, m.contact.master_address, m.contact.master_port, m.stores, m.secret, m.directory,
-          m.input, m.input_rank, m.output_window, m.grace, m.patience, m.silence);
+          m.input, m.input_rank, m.binding, m.output_window, m.grace, m.patience, m.silence);
   else if constexpr (std::is_same_v<M, Signal>)
     visit(m.number);
   else if constexpr (std::is_same_v<M, Finish>)
@@ -133,7 +143,7 @@ void visit_fields(Visit& visit, Message& m) {
   else if constexpr (std::is_same_v<M, InputPiece> || std::is_same_v<M, InputRoom>)
     visit(m.bytes);
   else if constexpr (std::is_same_v<M, Started>)
-    visit(m.rank, m.pid);
+    visit(m.rank, m.pid, m.cpus);
   else if constexpr (std::is_same_v<M, Output>)
     visit(m.rank, m.stream, m.bytes);
   else if constexpr (std::is_same_v<M, OutputEnd>)
@@ -152,13 +162,9 @@ void visit_fields(Visit& visit, Message& m) {
 
 template <class Variant>
 Bytes encode_any(const Variant& message) {
-  FieldWriter writer;
-  const auto kind = static_cast<std::uint8_t>(message.index());
-  Bytes body{static_cast<std::byte>(kind)};
+  FieldWriter writer(static_cast<std::uint8_t>(message.index()));
   std::visit([&writer](const auto& m) { visit_fields(writer, m); }, message);
-  const Bytes fields = writer.take();
-  body.insert(body.end(), fields.begin(), fields.end());
-  return body;
+  return writer.take();
 }
 
 template <class Message>

@@ -17,6 +17,7 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/binding.h"
 #include "launcher/environment.h"
 #include "launcher/placement.h"
 #include "launcher/process.h"
@@ -64,6 +65,7 @@ struct Order {
   std::string directory;  ///< empty: the agent's own
   Input input = Input::none;
   Rank input_rank = kNoRank;
+  BindingRules binding;
   std::uint32_t output_window = 0;       ///< bytes of each stream that may be sent before the first Room
   std::chrono::milliseconds grace{};     ///< from SIGTERM to SIGKILL, should the launcher vanish
   std::chrono::milliseconds patience{};  ///< for finding the store
@@ -109,6 +111,7 @@ struct Hello {
 struct Started {
   Rank rank = kNoRank;
   pid_t pid = -1;
+  std::string cpus;  ///< "0-3" when it is bound; else empty
 };
 struct Output {
   Rank rank = kNoRank;

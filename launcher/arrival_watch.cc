@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace rondel {
 
 std::optional<std::string> ArrivalWatch::look(std::span<const std::int32_t> arrived, Time now) {
@@ -12,21 +14,25 @@ std::optional<std::string> ArrivalWatch::look(std::span<const std::int32_t> arri
   for (const std::int32_t rank : arrived)
     if (rank >= 0 && rank < ranks_) here[static_cast<std::size_t>(rank)] = true;
 
-  constexpr int kMostNamed = 16;
-  std::string names;
-  int missing = 0;
+  constexpr std::size_t kMostNamed = 16;
+  std::vector<Rank> missing;
   for (Rank rank = 0; rank < ranks_; ++rank) {
-    if (here[static_cast<std::size_t>(rank)]) continue;
-    if (++missing > kMostNamed) continue;
+    if (!here[static_cast<std::size_t>(rank)]) missing.push_back(rank);
+  }
+  over_ = missing.empty() || now - *first_seen_ >= patience_;
+  if (missing.empty() || !over_) return std::nullopt;
+  named_.assign(missing.begin(),
+                missing.begin() + static_cast<std::ptrdiff_t>(std::min(missing.size(), kMostNamed)));
+  std::string names;
+  for (const Rank rank : named_) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
     if (!hosts_.empty()) names += fmt::format(" ({})", hosts_[static_cast<std::size_t>(rank)]);
   }
-  over_ = missing == 0 || now - *first_seen_ >= patience_;
-  if (missing == 0 || !over_) return std::nullopt;
-  if (missing > kMostNamed) names += fmt::format(" and {} more", missing - kMostNamed);
+  if (missing.size() > kMostNamed) names += fmt::format(" and {} more", missing.size() - kMostNamed);
   return fmt::format("{} of {} ranks have joined the job; still missing {:.1f} s after the first one: {} {}",
-                     ranks_ - missing, ranks_, static_cast<double>(patience_.count()) / 1000.0,
-                     missing == 1 ? "rank" : "ranks", names);
+                     static_cast<std::size_t>(ranks_) - missing.size(), ranks_,
+                     static_cast<double>(patience_.count()) / 1000.0, missing.size() == 1 ? "rank" : "ranks",
+                     names);
 }
 
 }  // namespace rondel

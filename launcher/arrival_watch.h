@@ -27,6 +27,8 @@ class ArrivalWatch {
 
   /// A sentence that names the missing ranks, once, when `patience` has passed since the first one joined.
   std::optional<std::string> look(std::span<const std::int32_t> arrived, Time now);
+  /// The ranks that the sentence names.
+  const std::vector<Rank>& named() const { return named_; }
   /// All are there, or the sentence has been said: no further look is needed.
   bool over() const { return over_; }
 
@@ -35,6 +37,7 @@ class ArrivalWatch {
   std::chrono::milliseconds patience_;
   std::vector<std::string> hosts_;
   std::optional<Time> first_seen_;
+  std::vector<Rank> named_;
   bool over_ = false;
 };
 

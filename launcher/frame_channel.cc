@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -57,8 +59,8 @@ Status FrameChannel::take(std::span<const std::byte> bytes) {
   }
   reader_.add(bytes);
   while (in_) {  // using a frame may close the channel
-    auto body = reader_.next();
-    if (!body.ok()) return std::move(body).status();
+    const auto body = reader_.next_in_place();
+    if (!body.ok()) return body.status();
     if (!*body) return {};
     RONDEL_TRY(use_(**body));
   }
@@ -82,8 +84,18 @@ void FrameChannel::send_raw(std::string_view bytes) {
 void FrameChannel::send(std::span<const std::byte> body) {
   if (broken_ || !out_) return;
   const Bytes length = wire::Writer().number(static_cast<std::uint32_t>(body.size())).take();
-  unsent_.insert(unsent_.end(), length.begin(), length.end());
-  unsent_.insert(unsent_.end(), body.begin(), body.end());
+  std::size_t gone = 0;
+  if (!has_unsent()) {  // straight from where it lies, as far as the stream takes it
+    const std::array<iovec, 2> parts{iovec{const_cast<std::byte*>(length.data()), length.size()},
+                                     iovec{const_cast<std::byte*>(body.data()), body.size()}};
+    const ssize_t wrote = ::writev(out_.get(), parts.data(), static_cast<int>(parts.size()));
+    gone = static_cast<std::size_t>(std::max<ssize_t>(wrote, 0));  // a failure comes again in flush()
+  }
+  for (const std::span<const std::byte> part : {std::span<const std::byte>(length), body}) {
+    const std::size_t skipped = std::min(gone, part.size());
+    unsent_.insert(unsent_.end(), part.begin() + static_cast<std::ptrdiff_t>(skipped), part.end());
+    gone -= skipped;
+  }
   flush();
 }
 

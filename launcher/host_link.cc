@@ -23,6 +23,7 @@ constexpr milliseconds kExplanation{1'000};  // that ssh has to end after its st
 constexpr milliseconds kPause{20};
 constexpr milliseconds kFirstAgain{250}, kLongestAgain{4'000};  // between logins to a host that is not up yet
 constexpr std::size_t kErrorBytes = 4096;
+constexpr std::uint32_t kPipeBytes = 256 * 1024;
 
 struct Pipe {
   UniqueFd reader, writer;
@@ -73,6 +74,8 @@ void HostLink::start_ssh(ProcessRequest request, Time login_due) {
   auto in = open_pipe(), out = open_pipe(), err = open_pipe();
   for (const auto* pipe : {&in, &out, &err})
     if (!pipe->ok()) return lose(pipe->status().text());
+  // Fewer turns between ssh and us, when the system grants it. A user's pipes together are limited, too.
+  ::fcntl(out->writer.get(), F_SETPIPE_SZ, static_cast<int>(std::min(setup_.window, kPipeBytes)));
   request.standard_input = in->reader.get();
   request.standard_output = out->writer.get();
   request.standard_error = err->writer.get();

@@ -63,11 +63,13 @@ Result<HostRanks::Started> HostRanks::start(const RankPlace& place, int input) {
   request.inherited = secret->get();
   request.signal_mask = setup_.signal_mask;
   request.descriptor_limit = setup_.descriptor_limit;
+  const auto local = static_cast<std::size_t>(place.local_rank);
+  if (local < setup_.bindings.size()) request.cpus = setup_.bindings[local];
   auto process = Process::spawn(request);
   if (!process.ok()) return std::move(process).status().with(fmt::format("cannot start rank {}", place.rank));
   const pid_t pid = process->pid();
   children_.push_back({place.rank, *std::move(process)});
-  return Started{place.rank, pid, std::move(out->ours), std::move(err->ours)};
+  return Started{place.rank, pid, std::move(request.cpus), std::move(out->ours), std::move(err->ours)};
 }
 
 std::vector<RankEnding> HostRanks::collect() {

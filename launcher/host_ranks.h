@@ -19,6 +19,7 @@ namespace rondel {
 struct RankSetup {
   sigset_t signal_mask{};
   rlimit descriptor_limit{};
+  std::vector<CpuSet> bindings{};  ///< by local rank; empty sets, or none: not bound
 };
 
 class HostRanks {
@@ -27,6 +28,7 @@ class HostRanks {
   struct Started {
     Rank rank = kNoRank;
     pid_t pid = -1;
+    CpuSet cpus;  ///< that it is bound to
     UniqueFd standard_output;
     UniqueFd standard_error;
   };

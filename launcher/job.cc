@@ -36,7 +36,7 @@ constexpr Milliseconds kMoreFailures{2'000};  // after a first failed login, to 
 constexpr Milliseconds kAfterKill{10'000};    // until an agent that was told to kill is given up
 constexpr Milliseconds kUnreadOutput{3'000};  // after the grace of a job that was stopped
 constexpr Milliseconds kShortestWait{5};
-constexpr std::size_t kReportedErrorLines = 5;
+constexpr std::size_t kReportedErrorLines = 5, kLateRankLines = 2;
 
 std::vector<Rank> every_rank(const JobPlan& plan) {
   std::vector<Rank> ranks;
@@ -48,14 +48,6 @@ std::vector<std::string> hosts_of_ranks(const JobPlan& plan) {
   std::vector<std::string> hosts;
   for (const RankPlace& place : plan.places) hosts.push_back(label_of(plan.hosts[place.host]));
   return hosts;
-}
-
-std::string text_of(std::span<const Rank> ranks) {
-  constexpr std::size_t kMostNamed = 16;
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < std::min(ranks.size(), kMostNamed); ++i)
-    text += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i]);
-  return ranks.size() > kMostNamed ? fmt::format("{} and {} more", text, ranks.size() - kMostNamed) : text;
 }
 
 class Job final : public HostLink::Listener {
@@ -107,6 +99,7 @@ class Job final : public HostLink::Listener {
   void take_signal(int signal);
   void suspend();
   void tell_first_failure(bool known_before);
+  void tell_of_late(Rank rank);
   void look_around(Clock::time_point now);
   void advance(Clock::time_point now);
   void send_due_signal(Clock::time_point now);
@@ -222,7 +215,8 @@ void Job::take(HostLink& link, const agent::Joined& joined) {
 void Job::take(HostLink& link, const agent::Started& started) {
   pids_[static_cast<std::size_t>(started.rank)] = started.pid;
   if (options_.verbose)
-    relay_.say(fmt::format("rank {} is process {} on {}", started.rank, started.pid, link.setup().label));
+    relay_.say(fmt::format("rank {} is process {} on {}{}{}", started.rank, started.pid, link.setup().label,
+                           started.cpus.empty() ? "" : ", bound to cpus ", started.cpus));
 }
 
 void Job::take(HostLink&, const agent::Output& output) {
@@ -393,10 +387,17 @@ void Job::look_around(Clock::time_point now) {
     supervisor_.timed_out(now);
   }
   if (!arrivals_.over()) {
-    const auto arrived = store_.server->arrived_ranks();
-    if (const auto warning = arrivals_.look(arrived, now)) relay_.say(*warning);
+    const auto warning = arrivals_.look(store_.server->arrived_ranks(), now);
+    if (warning) relay_.say(*warning);
+    for (const Rank rank : warning ? arrivals_.named() : std::vector<Rank>()) tell_of_late(rank);
   }
   advance(now);
+}
+
+void Job::tell_of_late(Rank rank) {
+  const auto& record = supervisor_.records()[static_cast<std::size_t>(rank)];
+  const auto lines = relay_.last_error_lines(rank, kLateRankLines);
+  for (const std::string& line : late_rank_report(rank, host_of(rank), record, lines)) relay_.say(line);
 }
 
 /// Counts until all ranks have ended.

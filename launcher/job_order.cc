@@ -66,6 +66,7 @@ agent::Order make_order(const Options& options, const JobPlan& plan, const Order
     order.input = local ? agent::Input::inherited : agent::Input::forwarded;
     order.input_rank = *plan.stdin_rank;
   }
+  order.binding = options.binding;
   order.output_window = facts.output_window;
   order.grace = options.kill_grace;
   order.patience = std::min(plan.start_timeout, kMostPatience);

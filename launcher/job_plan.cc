@@ -73,6 +73,21 @@ std::optional<std::size_t> find_local(const std::vector<Host>& hosts, const std:
   return static_cast<std::size_t>(found - hosts.begin());
 }
 
+/// What is known of a rank's cores: which, on this host; on others only what will be asked for.
+std::string cpus_of(const JobPlan& plan, const RankPlace& place) {
+  const auto local = static_cast<std::size_t>(place.local_rank);
+  return plan.is_local(place.host) && local < plan.local_bindings.size()
+             ? cpu_list(plan.local_bindings[local])
+             : std::string();
+}
+
+std::string binding_text(const JobPlan& plan, const RankPlace& place) {
+  if (plan.bind_to == BindTo::none) return {};
+  const std::string cpus = cpus_of(plan, place);
+  if (!cpus.empty()) return "  bound to cpus " + cpus;
+  return fmt::format("  bound there, --bind-to {}", name_of(plan.bind_to));
+}
+
 }  // namespace
 
 std::string label_of(const Host& host) {
@@ -109,7 +124,8 @@ Result<JobPlan> make_plan(const Options& options, std::span<const std::string> i
                .program = options.program,
                .environment = *std::move(environment),
                .directory = options.directory,
-               .stdin_rank = options.stdin_rank};
+               .stdin_rank = options.stdin_rank,
+               .bind_to = options.binding.to};
   const auto config = config_of(plan);
   if (!config.ok()) return config.status();
   plan.start_timeout = config->start_timeout;
@@ -130,8 +146,8 @@ std::string plan_text(const JobPlan& plan) {
   text += fmt::format("{}\n{:>6}  {:<24} {}\n", plan.environment.chosen.empty() ? " none" : "", "rank",
                       "host", "local rank");
   for (const RankPlace& place : plan.places)
-    text += fmt::format("{:>6}  {:<24} {} of {}\n", place.rank, label_of(plan.hosts[place.host]),
-                        place.local_rank, place.local_size);
+    text += fmt::format("{:>6}  {:<24} {} of {}{}\n", place.rank, label_of(plan.hosts[place.host]),
+                        place.local_rank, place.local_size, binding_text(plan, place));
   return text;
 }
 
@@ -142,6 +158,7 @@ std::string plan_json(const JobPlan& plan) {
   json["directory"] = plan.directory.empty() ? Json() : Json(plan.directory);
   json["stdin_rank"] = plan.stdin_rank ? Json(*plan.stdin_rank) : Json();
   json["size"] = plan.places.size();
+  json["bind_to"] = name_of(plan.bind_to);
   json["exports"] = plan.environment.chosen;
   for (const Host& host : plan.hosts)
     json["hosts"].push_back({{"name", host.name},
@@ -154,6 +171,7 @@ std::string plan_json(const JobPlan& plan) {
                              {"host_index", place.host},
                              {"local_rank", place.local_rank},
                              {"local_size", place.local_size},
+                             {"cpus", cpus_of(plan, place).empty() ? Json() : Json(cpus_of(plan, place))},
                              {"cross_rank", place.cross_rank},
                              {"cross_size", place.cross_size}});
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

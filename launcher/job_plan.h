@@ -35,6 +35,8 @@ struct JobPlan {
   std::chrono::milliseconds silence{};        ///< likewise: of a host, then it is lost
   std::string net;                            ///< likewise: RONDEL_NET
   std::string ports;                          ///< likewise: RONDEL_PORTS
+  BindTo bind_to = BindTo::none;
+  std::vector<CpuSet> local_bindings{};  ///< by local rank of this host, for --dry-run
 
   Rank size() const { return static_cast<Rank>(places.size()); }
   bool is_local(std::size_t host_index) const { return local_host == host_index; }

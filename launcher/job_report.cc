@@ -33,6 +33,11 @@ std::string seconds_text(std::chrono::milliseconds after) {
   return fmt::format("{:.1f}", static_cast<double>(after.count()) / 1000.0);
 }
 
+void add_error_lines(std::span<const std::string> error_lines, std::vector<std::string>& lines) {
+  if (!error_lines.empty()) lines.emplace_back("the last lines of its standard error:");
+  for (const std::string& line : error_lines) lines.push_back("    " + line);
+}
+
 }  // namespace
 
 std::string ending_text(const Supervisor::Record& record) {
@@ -49,6 +54,24 @@ std::string ending_text(const Supervisor::Record& record) {
                      ending.signal == SIGKILL ? ", maybe out of memory" : "");
 }
 
+std::string text_of(std::span<const Rank> ranks) {
+  constexpr std::size_t kMostNamed = 16;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < std::min(ranks.size(), kMostNamed); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i]);
+  return ranks.size() > kMostNamed ? fmt::format("{} and {} more", text, ranks.size() - kMostNamed) : text;
+}
+
+std::vector<std::string> late_rank_report(Rank rank, const std::string& host,
+                                          const Supervisor::Record& record,
+                                          std::span<const std::string> error_lines) {
+  std::vector<std::string> lines;
+  if (error_lines.empty() && !record.ending) return lines;
+  lines.push_back(fmt::format("rank {} on {}: {}", rank, host, ending_text(record)));
+  add_error_lines(error_lines, lines);
+  return lines;
+}
+
 std::vector<std::string> job_report(const Supervisor& supervisor, std::span<const RankProcess> processes,
                                     std::span<const std::string> error_lines) {
   const auto records = supervisor.records();
@@ -57,8 +80,7 @@ std::vector<std::string> job_report(const Supervisor& supervisor, std::span<cons
     const auto& record = records[static_cast<std::size_t>(*first)];
     lines.push_back(fmt::format("rank {} failed first: {} after {} s", *first, ending_text(record),
                                 seconds_text(record.after)));
-    if (!error_lines.empty()) lines.push_back(fmt::format("the last lines of its standard error:"));
-    for (const std::string& line : error_lines) lines.push_back("    " + line);
+    add_error_lines(error_lines, lines);
   }
   lines.push_back(fmt::format("{:>6}  {:<16} {:>8}  {:>8}  {}", "rank", "host", "pid", "seconds", "ended"));
   const auto order = report_order(supervisor);

@@ -15,6 +15,15 @@ namespace rondel {
 /// "exit code 3", "killed by signal 9 (SIGKILL), maybe out of memory", "stopped by launcher (SIGTERM)".
 std::string ending_text(const Supervisor::Record& record);
 
+/// "ranks 1, 2 and 5 more"
+std::string text_of(std::span<const Rank> ranks);
+
+/// What is known of a rank that others wait for: how it ended, and the last lines that it wrote to standard
+/// error. Nothing when it runs and has written nothing.
+std::vector<std::string> late_rank_report(Rank rank, const std::string& host,
+                                          const Supervisor::Record& record,
+                                          std::span<const std::string> error_lines);
+
 /// Where a rank ran.
 struct RankProcess {
   std::string host;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <exception>
@@ -18,6 +19,7 @@
 #include "launcher/host_file.h"
 #include "launcher/job.h"
 #include "launcher/job_plan.h"
+#include "launcher/machine.h"
 #include "launcher/man_page.h"
 #include "launcher/options.h"
 #include "launcher/resources.h"
@@ -60,6 +62,9 @@ int check_build() {
     text += fmt::format("{:<10} {}{}{}\n", report.name, state, report.probe.why_not.empty() ? "" : ": ",
                         report.probe.why_not);
   }
+  const Status binding = machine_support();
+  text +=
+      fmt::format("{:<10} {}\n", "--bind-to", binding.ok() ? "usable" : "not usable here: " + binding.text());
   return print(text);
 }
 
@@ -67,6 +72,16 @@ int show_plan(const Options& options, const JobPlan& plan) {
   for (const std::string& warning : options.warnings) fmt::print(stderr, "rondelrun: {}\n", warning);
   for (const std::string& warning : plan.environment.warnings) fmt::print(stderr, "rondelrun: {}\n", warning);
   return print(options.json ? plan_json(plan) : plan_text(plan));
+}
+
+/// What the agent of this host would do.
+Status show_bindings(const Options& options, JobPlan& plan) {
+  const auto local = std::count_if(plan.places.begin(), plan.places.end(),
+                                   [&plan](const RankPlace& place) { return plan.is_local(place.host); });
+  auto bindings = bind_on_this_host(local == 0 ? BindingRules{} : options.binding, static_cast<Rank>(local));
+  if (!bindings.ok()) return std::move(bindings).status();
+  plan.local_bindings = *std::move(bindings);
+  return {};
 }
 
 /// Of a Slurm allocation, when this was started in one and the user names no hosts.
@@ -97,9 +112,11 @@ int plan_and_run(Options options) {
   }
   const auto host = this_host();
   if (!host.ok()) return fail(kLaunchFailureExit, host.status());
-  const auto plan = make_plan(options, inherited_environment(), host->name);
+  auto plan = make_plan(options, inherited_environment(), host->name);
   if (!plan.ok()) return fail(kUsageExit, plan.status());
   configure_log(plan->log_level, "launcher");
+  if (options.action == Action::dry_run)
+    if (const Status bound = show_bindings(options, *plan); !bound.ok()) return fail(kUsageExit, bound);
   if (options.verbose && options.action == Action::run && plan->size() > host->cores)
     fmt::print(stderr, "rondelrun: {} ranks share {} cores\n", plan->size(), host->cores);
   return options.action == Action::dry_run ? show_plan(options, *plan)
@@ -111,6 +128,9 @@ int run_as_agent() {
   if (::isatty(STDIN_FILENO) == 1)
     return fail(kUsageExit, Status(Code::invalid_argument, "--agent is for rondelrun itself, over ssh"));
   UniqueFd in(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)), out(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+  constexpr int kPipeBytes = 256 * 1024;
+  ::fcntl(out.get(), F_SETPIPE_SZ,
+          kPipeBytes);  // sshd's end; it makes fewer turns, when the system grants it
   const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!in || !out || !nothing || ::dup2(nothing.get(), STDIN_FILENO) < 0 ||
       ::dup2(nothing.get(), STDOUT_FILENO) < 0)

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "launcher/binding.h"
 #include "launcher/placement.h"
 
 namespace rondel {
@@ -40,23 +41,25 @@ CLI::Validator port_validator() {
       "");
 }
 
-/// For options of other launchers of which one value says what rondelrun does anyway.
-CLI::Validator only(const std::string& allowed, const std::string& why) {
+CLI::Validator mapping_validator() {
   return CLI::Validator(
-      [allowed, why](std::string& text) -> std::string {
-        return text == allowed ? std::string()
-                               : fmt::format("found \"{}\", expected {}: {}", text, allowed, why);
+      [](std::string& text) -> std::string {
+        if (text == "slot" || text == "node" || parse_take_by(text)) return {};
+        return fmt::format(
+            "found \"{}\", expected slot (fill a host before the next one), node (one rank to each host in "
+            "turn), or core, socket or numa (as slot; inside a host bound ranks take cores in that order)",
+            text);
       },
       "");
 }
 
-CLI::Validator mapping_validator() {
+CLI::Validator binding_validator() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
-        if (text == "slot" || text == "node") return {};
+        if (parse_bind_to(text)) return {};
         return fmt::format(
-            "found \"{}\", expected slot (fill a host before the next one) or node (one rank "
-            "to each host in turn)",
+            "found \"{}\", expected core, hwthread, socket, numa or none, and :overload-allowed behind it "
+            "where ranks may share",
             text);
       },
       "");
@@ -85,11 +88,25 @@ void add_host_options(CLI::App& app, RawOptions& raw) {
   app.add_option(
          "--map-by", raw.map_by,
          "Number the ranks by slot (a host is filled before the next one; the default) or by node (one "
-         "rank to each host in turn).")
-      ->type_name("slot|node")
+         "rank to each host in turn). With core, socket or numa, as by slot; ranks that --bind-to binds take "
+         "the cores of their host in that order: core by core, or one of each socket or NUMA node in turn.")
+      ->type_name("slot|node|core|socket|numa")
       ->check(mapping_validator());
   app.add_flag("--oversubscribe", raw.oversubscribe,
                "Let hosts take more ranks than they have slots; the extra ones are spread over all hosts.");
+}
+
+void add_binding_option(CLI::App& app, RawOptions& raw) {
+  app.add_option(
+         "--bind-to", raw.bind_to,
+         "Bind each rank, with all its threads, to a core of its own (core: all hardware threads of it), a "
+         "hardware thread of its own (hwthread), or the socket or NUMA node of its core (socket, numa: one "
+         "after the other takes a rank, unless --map-by says otherwise). Only processors count that the "
+         "agent of the host may use itself: its cpuset and its affinity. More ranks than cores are refused, "
+         "unless :overload-allowed stands behind the word. Other jobs on a host are not seen: two that bind "
+         "take the same cores. Default: none, the ranks may use what the launcher may.")
+      ->type_name("core|hwthread|socket|numa|none")
+      ->check(binding_validator());
 }
 
 void add_ssh_options(CLI::App& app, RawOptions& raw) {
@@ -139,7 +156,8 @@ void add_job_options(CLI::App& app, RawOptions& raw) {
       ->type_name("S")
       ->check(seconds_validator());
   app.add_option("--start-timeout", raw.start_timeout_s,
-                 "Name the missing ranks when some have joined the job and others have not S seconds later. "
+                 "Name the missing ranks, with the last that they wrote to standard error, when some have "
+                 "joined the job and others have not S seconds later. "
                  "Sets RONDEL_START_TIMEOUT_S for the ranks.")
       ->type_name("S")
       ->check(seconds_validator());
@@ -188,9 +206,6 @@ void add_information_options(CLI::App& app, RawOptions& raw) {
 void add_foreign_options(CLI::App& app, RawOptions& raw) {
   app.add_option("--mca", raw.mca, "Accepted for mpirun command lines; warned of, without effect.")
       ->type_name("KEY VALUE");
-  app.add_option("--bind-to", raw.bind_to, "Accepted with none: ranks are never bound to cores.")
-      ->type_name("none")
-      ->check(only("none", "ranks have the launcher's own core affinity"));
   app.add_flag("--allow-run-as-root", raw.root, "Accepted, without effect.");
 }
 
@@ -200,6 +215,7 @@ void add_options(CLI::App& app, RawOptions& raw) {
   app.set_help_flag();  // ours is an option like the others
   add_job_options(app, raw);
   add_host_options(app, raw);
+  add_binding_option(app, raw);
   add_ssh_options(app, raw);
   add_output_options(app, raw);
   add_engine_options(app, raw);

@@ -96,6 +96,9 @@ Status complete_job(const CLI::App& app, const RawOptions& raw, Options& options
   RONDEL_TRY(set_stdin(raw.stdin_choice, options));
   RONDEL_TRY(check_output_pattern(raw.output_directory));
   add_engine_variables(app, raw, options);
+  if (options.binding.to == BindTo::none && options.binding.by != TakeBy::target)
+    options.warnings.push_back(
+        fmt::format("--map-by {} has no effect on ranks that are not bound; add --bind-to", raw.map_by));
   for (const std::string& pair : raw.mca)
     options.warnings.push_back(fmt::format(
         "--mca {} is an option of Open MPI and has no effect here; --transport and --net choose how "
@@ -111,6 +114,8 @@ Options to_options(const RawOptions& raw, std::vector<std::string> program) {
   options.host_file = raw.host_file;
   options.per_host = raw.per_host;
   options.map_by = raw.map_by == "node" ? MapBy::node : MapBy::slot;
+  options.binding = parse_bind_to(raw.bind_to).value_or(BindingRules{});
+  options.binding.by = parse_take_by(raw.map_by).value_or(TakeBy::target);
   options.oversubscribe = raw.oversubscribe;
   options.program = std::move(program);
   options.exports = raw.exports;

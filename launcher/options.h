@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/binding.h"
 #include "launcher/placement.h"
 #include "launcher/settings_file.h"
 #include "launcher/ssh_command.h"
@@ -38,6 +39,7 @@ struct Options {
   Rank per_host = 0;        ///< 0: as the slots allow
   MapBy map_by = MapBy::slot;
   bool oversubscribe = false;
+  BindingRules binding;
   std::vector<std::string> program;  ///< with its arguments
   std::vector<std::string> exports;  ///< -x, and the RONDEL_ variables that other options stand for
   bool only_exports = false;

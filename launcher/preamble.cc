@@ -15,11 +15,11 @@ Result<std::optional<std::span<const std::byte>>> Preamble::feed(std::span<const
   if (at != std::string::npos) {
     const std::size_t used = at + magic_.size() - before;
     kept_.resize(at);
-    if (kept_.size() > kKeptBytes) kept_.erase(0, kept_.size() - kKeptBytes);
     return Found(piece.subspan(used));
   }
   total_ += piece.size();
-  if (kept_.size() > kKeptBytes) kept_.erase(0, kept_.size() - kKeptBytes);
+  const std::size_t enough = kKeptBytes + magic_.size();  // its end may be the beginning of the magic
+  if (kept_.size() > enough) kept_.erase(0, kept_.size() - enough);
   if (total_ > kMostBytes + magic_.size())
     return Status(Code::refused, "more than 1 MiB was printed before it", "what do its login files print?");
   return Found();

@@ -4,6 +4,7 @@
 // and gives up when that goes on for too long. One thread.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -25,7 +26,7 @@ class Preamble {
   /// too much came without it. Not to be fed again after either.
   Result<std::optional<std::span<const std::byte>>> feed(std::span<const std::byte> piece);
   /// The end of what was skipped so far.
-  const std::string& skipped() const { return kept_; }
+  std::string skipped() const { return kept_.substr(kept_.size() - std::min(kept_.size(), kKeptBytes)); }
 
  private:
   std::string_view magic_;

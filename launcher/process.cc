@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,7 +24,7 @@ namespace {
 
 /// What a child that could not become the program tells its parent.
 struct StartFailure {
-  enum class Step : int { directory, descriptors, program } step;
+  enum class Step : int { directory, descriptors, cores, program } step;
   int error;
 };
 
@@ -34,6 +35,7 @@ struct ChildPlan {
   std::vector<std::string> places;  // paths at which the program may be, in order
   std::vector<char*> argv;
   std::vector<char*> envp;
+  std::vector<unsigned long> cores;  // empty: the parent's
   pid_t parent;
   int report_fd;
 };
@@ -90,6 +92,9 @@ void run_program(const ChildPlan& plan) {
       ::dup2(request.standard_error, 2) < 0 ||
       (request.inherited >= 0 && ::fcntl(request.inherited, F_SETFD, 0) != 0))
     report_and_exit(plan.report_fd, StartFailure::Step::descriptors);
+  if (!plan.cores.empty() && ::sched_setaffinity(0, plan.cores.size() * sizeof(unsigned long),
+                                                 reinterpret_cast<const cpu_set_t*>(plan.cores.data())) != 0)
+    report_and_exit(plan.report_fd, StartFailure::Step::cores);
   ::setrlimit(RLIMIT_NOFILE, &request.descriptor_limit);
   ::sigprocmask(SIG_SETMASK, &request.signal_mask, nullptr);
   run_program(plan);
@@ -103,6 +108,10 @@ Status explain(const StartFailure& failure, const ProcessRequest& request) {
                             failure.error, "create it or correct --wdir");
     case StartFailure::Step::descriptors:
       return system_failure(Code::out_of_resources, "connecting input and output", failure.error);
+    case StartFailure::Step::cores:
+      return system_failure(Code::unavailable, fmt::format("binding to cpus {}", cpu_list(request.cpus)),
+                            failure.error,
+                            "they were there a moment ago; has the cpuset of this host changed?");
     case StartFailure::Step::program:
       break;
   }
@@ -142,9 +151,13 @@ Result<Process> Process::spawn(const ProcessRequest& request) {
   if (::pipe2(ends, O_CLOEXEC) != 0) return system_failure(Code::out_of_resources, "pipe", errno);
   const UniqueFd report(ends[0]);
   UniqueFd report_in_child(ends[1]);
-  const ChildPlan plan{
-      request,    places_of(request),   pointers_to(request.words), pointers_to(request.environment),
-      ::getpid(), report_in_child.get()};
+  const ChildPlan plan{request,
+                       places_of(request),
+                       pointers_to(request.words),
+                       pointers_to(request.environment),
+                       mask_of(request.cpus),
+                       ::getpid(),
+                       report_in_child.get()};
   const pid_t pid = ::fork();
   if (pid < 0) return fork_failure(errno);
   if (pid == 0) run_child(plan);

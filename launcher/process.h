@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/cpu_set.h"
 #include "lib/status.h"
 
 namespace rondel {
@@ -28,6 +29,7 @@ struct ProcessRequest {
   int inherited = -1;         ///< one more descriptor that the child keeps, under its number; -1: none
   sigset_t signal_mask{};     ///< what was blocked before the parent changed it
   rlimit descriptor_limit{};  ///< likewise
+  CpuSet cpus;                ///< that the child, and whatever it starts, may run on; empty: the parent's
 };
 
 /// How a process ended: by exit with `code`, or by `signal` when that is not 0.

@@ -41,7 +41,8 @@ class Secret {
   /// Reads 32 raw bytes (or 64 hexadecimal digits) from a descriptor until they are there or end of file;
   /// closes it.
   static Result<Secret> from_descriptor(int fd);
-  /// Reads a file that only its owner may read (mode 0600 or stricter); refuses others with the chmod to run.
+  /// Reads a file that only its owner may read (mode 0600 or stricter), or a group that root has let in (0640
+  /// at most); refuses others with the chmod to run.
   static Result<Secret> from_file(const std::string& path);
 
   Secret(const Secret&) = default;

@@ -161,7 +161,8 @@ struct Row {
 
 constexpr std::array kRows{
     Row{{"RONDEL_RANK", "RANK", "number", "unset",
-         "This process's rank in the job, from 0; set by the launcher."},
+         "This process's rank in the job, from 0; set by the launcher. In a pod of a Kubernetes Job whose "
+         "manifest sets RONDEL_SIZE it is JOB_COMPLETION_INDEX when unset."},
         set_count<&Config::rank, 0>},
     Row{{"RONDEL_SIZE", "WORLD_SIZE", "number", "unset", "Ranks in the job; set by the launcher."},
         set_count<&Config::size, 1>},
@@ -311,6 +312,13 @@ Result<Config> Config::from_lookup(const std::function<const char*(const char*)>
       found_as[i] = name;
       break;
     }
+  }
+  // A pod of a Kubernetes Job in Indexed mode is told its index; how many there are, its manifest has to say.
+  constexpr const char* kIndex = "JOB_COMPLETION_INDEX";
+  const char* const index = config.size && !config.rank ? lookup(kIndex) : nullptr;
+  if (index != nullptr) {
+    RONDEL_TRY(kRows[0].apply(config, Found{kIndex, index}));
+    found_as[0] = kIndex;
   }
   RONDEL_TRY(check_identity(config, {found_as[0], found_as[1], found_as[2], found_as[3]}));
   return config;

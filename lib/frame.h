@@ -30,17 +30,25 @@ class FrameReader {
   /// The next whole body, or none yet. A length over the limit is final: the stream can not be followed any
   /// more.
   Result<std::optional<Bytes>> next() {
+    const auto body = next_in_place();
+    if (!body.ok()) return body.status();
+    if (!*body) return std::optional<Bytes>();
+    return std::optional<Bytes>(Bytes((*body)->begin(), (*body)->end()));
+  }
+  /// The same without a copy: valid until more is added.
+  Result<std::optional<std::span<const std::byte>>> next_in_place() {
+    using Body = std::optional<std::span<const std::byte>>;
     const auto rest = std::span<const std::byte>(buffer_).subspan(taken_);
     wire::Reader reader(rest);
     const auto length = reader.number<std::uint32_t>();
-    if (!reader.good()) return std::optional<Bytes>();
+    if (!reader.good()) return Body();
     if (length > limit_bytes_)
       return Status(Code::refused, "a frame of " + std::to_string(length) + " bytes is over the limit of " +
                                        std::to_string(limit_bytes_));
     const auto body = reader.raw(length);
-    if (!reader.good()) return std::optional<Bytes>();
+    if (!reader.good()) return Body();
     taken_ += sizeof(length) + length;
-    return std::optional<Bytes>(Bytes(body.begin(), body.end()));
+    return Body(body);
   }
 
  private:

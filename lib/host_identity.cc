@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/host_identity.h"
 
-#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +12,8 @@
 #include <limits>
 #include <sstream>
 #include <string_view>
+
+#include "lib/cpu_set.h"
 
 namespace rondel {
 namespace {
@@ -63,16 +64,6 @@ bool controls_cpu(const std::string& controllers) {
   return false;
 }
 
-int affinity_cores() {
-  // A machine may have more cores than a cpu_set_t; grow until the kernel's mask fits.
-  for (std::size_t sets = 1; sets <= 64; sets *= 2) {
-    std::array<cpu_set_t, 64> mask{};
-    if (::sched_getaffinity(0, sets * sizeof(cpu_set_t), mask.data()) == 0)
-      return std::max(1, CPU_COUNT_S(sets * sizeof(cpu_set_t), mask.data()));
-  }
-  return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
-}
-
 }  // namespace
 
 int cgroup_cores(const std::string& membership_path, const std::string& mount) {
@@ -120,7 +111,9 @@ Result<HostIdentity> this_host() {
   struct stat network {};
   if (::stat("/proc/self/ns/net", &network) == 0)
     host.kernel.append("/").append(std::to_string(network.st_ino));
-  host.cores = std::min(affinity_cores(), cgroup_cores("/proc/self/cgroup", "/sys/fs/cgroup"));
+  const CpuSet cpus = allowed_cpus();
+  host.cores = std::min(cpus.empty() ? machine_cores() : static_cast<int>(cpus.size()),
+                        cgroup_cores("/proc/self/cgroup", "/sys/fs/cgroup"));
   return host;
 }
 

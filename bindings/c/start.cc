@@ -11,6 +11,7 @@
 
 #include "bindings/c/errors.h"
 #include "bindings/c/foreign_job.h"
+#include "bindings/c/indexed_job.h"
 #include "bindings/c/pmi.h"
 #include "bindings/c/process_state.h"
 #include "bindings/c/torchrun.h"
@@ -147,7 +148,7 @@ Result<Started> start_at_master(const Config& config, const TorchrunMaster& mast
   const Rank rank = *config.rank;
   auto secret = ProcessState::instance().secret_of(config);
   RONDEL_TRY(secret);
-  const auto host = resolve(master, one_host, config.net);
+  const auto host = resolve(master, rank, one_host, config.net, deadline);
   RONDEL_TRY(host);
   const auto generation = ProcessState::instance().next_generation(fmt::format("master/{}", rank));
   Entry entry{.rank = rank,
@@ -167,14 +168,17 @@ Result<Started> start_at_master(const Config& config, const TorchrunMaster& mast
   auto store = connect_to_start(config, entry.point, generation, deadline);
   if (!store.ok())
     return without_meeting_point(
-        std::move(store).status().with("joining rank 0 at MASTER_ADDR, MASTER_PORT + 1"), rank, true);
+        std::move(store).status().with(master.is_pod ? "joining rank 0's pod"
+                                                     : "joining rank 0 at MASTER_ADDR, MASTER_PORT + 1"),
+        rank, true);
   entry.store = std::move(store).value();
   return start_job(config, std::move(entry), deadline);
 }
 
 Result<Started> start_under_torchrun(const Settings& settings) {
   const Config& config = settings.config;
-  const auto master = torchrun_master();
+  const auto pod = pod_master();
+  const auto master = pod ? *pod : torchrun_master();
   RONDEL_TRY(master);
   const bool one_host = all_local(config, *config.size) || master->is_loopback();
   const bool has_secret = config.secret_fd || !config.secret_file.empty();

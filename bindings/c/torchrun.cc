@@ -8,11 +8,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <memory>
 #include <string_view>
+#include <thread>
 
 #include "bindings/c/meeting_point.h"
 #include "lib/config.h"
@@ -40,49 +43,63 @@ Result<std::string> private_parent(Sharing sharing) {
   return cache;
 }
 
+Result<std::string> numeric_address(const std::string& host) {
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  int error = ::getaddrinfo(host.c_str(), nullptr, &wanted, &found);
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, &::freeaddrinfo);
+  std::array<char, NI_MAXHOST> text{};
+  if (error == 0)
+    error = ::getnameinfo(found->ai_addr, found->ai_addrlen, text.data(), text.size(), nullptr, 0,
+                          NI_NUMERICHOST);
+  if (error == 0) return std::string(text.data());
+  return Status(Code::unavailable, fmt::format("MASTER_ADDR \"{}\": {}", host, ::gai_strerror(error)),
+                "set it to a name or address of rank 0's host");
+}
+
 }  // namespace
 
 bool TorchrunMaster::is_loopback() const { return names_loopback(host); }
 
-Result<TorchrunMaster> torchrun_master() {
-  const char* host = environment_variable("MASTER_ADDR");
-  const char* port_text = environment_variable("MASTER_PORT");
-  if (host == nullptr || *host == '\0' || port_text == nullptr)
-    return Status(
-        Code::invalid_argument,
-        "there are several ranks, but neither RONDEL_STORE nor MASTER_ADDR and MASTER_PORT say where they "
-        "meet",
-        "start with rondelrun or torchrun, or set RONDEL_STORE=file:///directory to one that all ranks see");
-  const std::string_view text = port_text;
+Result<std::uint16_t> master_port(std::optional<std::uint16_t> usual) {
+  const char* const given = environment_variable("MASTER_PORT");
+  if (given == nullptr && usual) return static_cast<std::uint16_t>(*usual + 1);
+  const std::string_view text = given == nullptr ? "" : given;
   std::uint16_t port = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
   if (error != std::errc() || end != text.data() + text.size() || port == 0 || port == 65535)
     return Status(Code::invalid_argument,
                   fmt::format("MASTER_PORT is \"{}\", expected a number from 1 to 65534", text),
                   "Rondel's rank 0 listens on MASTER_PORT + 1");
-  return TorchrunMaster{host, static_cast<std::uint16_t>(port + 1)};
+  return static_cast<std::uint16_t>(port + 1);
 }
 
-Result<std::string> resolve(const TorchrunMaster& master, bool one_host, const std::string& net) {
-  addrinfo wanted{};
-  wanted.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(master.host.c_str(), nullptr, &wanted, &found);
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, &::freeaddrinfo);
-  if (error != 0)
-    return Status(Code::unavailable,
-                  fmt::format("MASTER_ADDR \"{}\": {}", master.host, ::gai_strerror(error)),
-                  "set it to a name or address of rank 0's host");
-  std::array<char, NI_MAXHOST> text{};
-  const int numeric_error =
-      ::getnameinfo(found->ai_addr, found->ai_addrlen, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
-  if (numeric_error != 0)
-    return Status(Code::unavailable,
-                  fmt::format("MASTER_ADDR \"{}\": {}", master.host, ::gai_strerror(numeric_error)));
-  const std::string numeric = text.data();
-  const bool misleading = names_loopback(numeric) && !one_host && !master.is_loopback();
-  if (misleading) return reachable_address({}, false, net);
-  return numeric;
+Result<TorchrunMaster> torchrun_master() {
+  const char* host = environment_variable("MASTER_ADDR");
+  if (host == nullptr || *host == '\0' || environment_variable("MASTER_PORT") == nullptr)
+    return Status(
+        Code::invalid_argument,
+        "there are several ranks, but neither RONDEL_STORE nor MASTER_ADDR and MASTER_PORT say where they "
+        "meet",
+        "start with rondelrun or torchrun, or set RONDEL_STORE=file:///directory to one that all ranks see");
+  const auto port = master_port({});
+  RONDEL_TRY(port);
+  return TorchrunMaster{host, *port};
+}
+
+Result<std::string> resolve(const TorchrunMaster& master, Rank rank, bool one_host, const std::string& net,
+                            Deadline deadline) {
+  constexpr std::chrono::milliseconds kPause{200};
+  if (master.is_pod) return rank == 0 ? reachable_address({}, false, net) : master.host;
+  for (;;) {
+    auto numeric = numeric_address(master.host);
+    const bool misleading = numeric.ok() && names_loopback(*numeric) && !one_host && !master.is_loopback();
+    if (misleading) return reachable_address({}, false, net);
+    if (rank != 0) return master.host;
+    if (numeric.ok() || deadline.passed()) return numeric;
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(kPause, deadline.left()));
+  }
 }
 
 Result<std::string> private_directory(Sharing sharing) {

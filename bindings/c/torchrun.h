@@ -4,15 +4,19 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "lib/deadline.h"
 #include "lib/status.h"
+#include "lib/types.h"
 
 namespace rondel::c {
 
 struct TorchrunMaster {
   std::string host;        ///< MASTER_ADDR
   std::uint16_t port = 0;  ///< MASTER_PORT + 1: torch itself listens on MASTER_PORT
+  bool is_pod = false;     ///< `host` is for others: rank 0 need not know itself by it
 
   /// MASTER_ADDR means this host only, by its spelling: "localhost", 127.0.0.0/8, ::1.
   bool is_loopback() const;
@@ -21,10 +25,16 @@ struct TorchrunMaster {
 /// invalid_argument, with every way to start in it, when the variables are not there or make no sense.
 Result<TorchrunMaster> torchrun_master();
 
-/// The numeric address, with the port, at which rank 0 listens, as this host sees it: what MASTER_ADDR
-/// resolves to. Where that is loopback although other hosts take part (a host name that /etc/hosts maps to
-/// 127.0.1.1), this is rank 0's host, and the address is that of its default route.
-Result<std::string> resolve(const TorchrunMaster& master, bool one_host, const std::string& net);
+/// MASTER_PORT + 1; `usual` in its place when it is not set.
+Result<std::uint16_t> master_port(std::optional<std::uint16_t> usual);
+
+/// Where rank 0 listens, as this host sees it. For rank 0 the numeric address that MASTER_ADDR resolves to; a
+/// name that is not known yet (a headless service's) is asked for again until the deadline. For others the
+/// name itself, which they ask for anew with every try to connect. Where it resolves to loopback although
+/// other hosts take part (a host name that /etc/hosts maps to 127.0.1.1), this is rank 0's host, and the
+/// address is that of its default route; so it is for rank 0's pod.
+Result<std::string> resolve(const TorchrunMaster& master, Rank rank, bool one_host, const std::string& net,
+                            Deadline deadline);
 
 enum class Sharing { on_this_host, among_hosts };
 

@@ -51,6 +51,8 @@ agent::Order any_order(Random& random) {
   order.directory = any_text(random);
   order.input = static_cast<agent::Input>(random.below(3));
   order.input_rank = any_rank(random);
+  order.binding = {static_cast<rondel::BindTo>(random.below(rondel::kBindings)),
+                   static_cast<rondel::TakeBy>(random.below(rondel::kOrders)), random.below(2) == 1};
   order.output_window = static_cast<std::uint32_t>(random.below(1U << 30U));
   order.grace = std::chrono::milliseconds(random.below(1'000'000));
   order.silence = std::chrono::milliseconds(random.below(1'000'000));
@@ -86,7 +88,7 @@ agent::FromAgent any_of_agent(Random& random) {
       return agent::Hello{agent::kProtocol, any_text(random), any_text(random), any_text(random), 4242, 17,
                           any_text(random)};
     case 1:
-      return agent::Started{any_rank(random), 4711};
+      return agent::Started{any_rank(random), 4711, any_text(random)};
     case 2:
       return agent::Output{any_rank(random), static_cast<agent::Stream>(random.below(2)), any_bytes(random)};
     case 3:

@@ -27,6 +27,7 @@ TEST_CASE("the patience counts from the first arrival, and the missing are named
   const auto warning = watch.look(Ranks{2, 0}, kStart + seconds(110));
   REQUIRE(warning.has_value());
   CHECK_THAT(*warning, Contains("2 of 4") && Contains("ranks 1, 3"));
+  CHECK(watch.named() == std::vector<rondel::Rank>{1, 3});
   CHECK(watch.over());
   CHECK_FALSE(watch.look(Ranks{2, 0}, kStart + seconds(120)).has_value());
 }
@@ -44,6 +45,7 @@ TEST_CASE("a long list of missing ranks is cut") {
   const auto warning = watch.look(Ranks{0}, kStart + seconds(1));
   REQUIRE(warning.has_value());
   CHECK_THAT(*warning, Contains("1 of 100") && Contains("16 and 83 more"));
+  CHECK(watch.named().size() == 16);
 }
 
 TEST_CASE("hosts are named with the ranks where there are several") {

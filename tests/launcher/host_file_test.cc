@@ -58,6 +58,15 @@ TEST_CASE("both dialects, mixed") {
         Hosts{host("n01", 8, "u"), host("n02", 8, "u"), host("n7", 8, "u")});
 }
 
+TEST_CASE("the files that Kubernetes' MPI operator writes") {
+  CHECK(hosts_of("train-worker-0.train.team-a.svc slots=2\ntrain-worker-1.train.team-a.svc slots=2\n") ==
+        Hosts{host("train-worker-0.train.team-a.svc", 2), host("train-worker-1.train.team-a.svc", 2)});
+  CHECK(hosts_of("train-worker-0.train.team-a.svc:2\ntrain-worker-1.train.team-a.svc:2\n") ==
+        Hosts{host("train-worker-0.train.team-a.svc", 2), host("train-worker-1.train.team-a.svc", 2)});
+  CHECK(hosts_of("train-worker-0 slots=8\ntrain-worker-1 slots=8") ==  // its first version
+        Hosts{host("train-worker-0", 8), host("train-worker-1", 8)});
+}
+
 TEST_CASE("an IPv6 address needs no brackets where slots= leaves no doubt") {
   CHECK(hosts_of("fd00::1 slots=2\nu@fd00:0::2 slots = 3\n[fd00::3]:4\n") ==
         Hosts{host("fd00::1", 2), host("fd00::2", 3, "u"), host("fd00::3", 4)});

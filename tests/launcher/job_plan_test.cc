@@ -55,6 +55,21 @@ TEST_CASE("a plan holds every rank of this host") {
   CHECK_THAT(rondel::plan_text(*plan), Contains("train --flag") && Contains("2  node") && Contains("2 of 3"));
 }
 
+TEST_CASE("a plan shows the cores of this host's ranks, and what will be asked for on others") {
+  Options options = options_over("node.example:2,other:1");
+  CHECK_THAT(rondel::plan_text(plan_of(options)), !Contains("bound"));
+  options.binding = {rondel::BindTo::core};
+  auto plan = plan_of(options);
+  plan.local_bindings = {{0, 4}, {1, 2, 3}};
+  const std::string text = rondel::plan_text(plan);
+  CHECK_THAT(text, Contains("0 of 2  bound to cpus 0,4\n") && Contains("1 of 2  bound to cpus 1-3\n"));
+  CHECK_THAT(text, Contains("0 of 1  bound there, --bind-to core\n"));
+  const auto json = nlohmann::json::parse(rondel::plan_json(plan));
+  CHECK(json["bind_to"] == "core");
+  CHECK(json["ranks"][1]["cpus"] == "1-3");
+  CHECK(json["ranks"][2]["cpus"].is_null());
+}
+
 TEST_CASE("the plan as JSON can be read back") {
   Options options = options_for(2);
   options.exports = {"B=secret value"};

@@ -134,7 +134,8 @@ TEST_CASE("errors name the option, the value and what was expected") {
     CHECK_THAT(error_of({"-np", "2", "--stdin", choice, "p"}), Contains("--stdin") && Contains(choice));
   CHECK_THAT(error_of({"-np", "2", "--json", "p"}), Contains("--dry-run"));
   CHECK_THAT(error_of({"-np", "2", "-l", "--no-tag-output", "p"}), Contains("contradict"));
-  CHECK_THAT(error_of({"-np", "2", "--bind-to", "core", "p"}), Contains("--bind-to") && Contains("none"));
+  CHECK_THAT(error_of({"-np", "2", "--bind-to", "l3cache", "p"}),
+             Contains("--bind-to") && Contains("\"l3cache\"") && Contains("core") && Contains("none"));
 }
 
 TEST_CASE("a second program in the same job is refused, a lone colon is the program's") {
@@ -161,6 +162,58 @@ TEST_CASE("hosts are named as other launchers name them") {
   CHECK(options_of({"-np", "2", "--map-by", "slot", "p"}).map_by == rondel::MapBy::slot);
 }
 
+TEST_CASE("binding is asked for as of mpirun, and nothing is bound by default") {
+  CHECK(options_of({"-np", "2", "p"}).binding.to == rondel::BindTo::none);
+  const Options core = options_of({"-np", "2", "-bind-to", "core", "p"});
+  CHECK(core.binding.to == rondel::BindTo::core);
+  CHECK(core.binding.by == rondel::TakeBy::target);
+  CHECK_FALSE(core.binding.overload);
+  const Options numa =
+      options_of({"-np", "2", "--bind-to", "numa:overload-allowed", "--map-by", "socket", "p"});
+  CHECK(numa.binding.to == rondel::BindTo::numa);
+  CHECK(numa.binding.by == rondel::TakeBy::socket);
+  CHECK(numa.binding.overload);
+  CHECK(numa.map_by == rondel::MapBy::slot);
+  CHECK(numa.warnings.empty());
+  const Options unbound = options_of({"-np", "2", "--map-by", "socket", "p"});
+  REQUIRE(unbound.warnings.size() == 1);
+  CHECK_THAT(unbound.warnings.front(), Contains("--map-by socket") && Contains("--bind-to"));
+  CHECK(options_of({"-np", "2", "--bind-to", "none", "--map-by", "slot", "p"}).warnings.empty());
+}
+
+TEST_CASE("the command line of an MPIJob's launcher pod is understood") {
+  const Options options = options_of({"-np",
+                                      "4",
+                                      "--allow-run-as-root",
+                                      "-bind-to",
+                                      "none",
+                                      "-map-by",
+                                      "slot",
+                                      "-x",
+                                      "NCCL_DEBUG=INFO",
+                                      "-x",
+                                      "LD_LIBRARY_PATH",
+                                      "-x",
+                                      "PATH",
+                                      "-mca",
+                                      "pml",
+                                      "ob1",
+                                      "-mca",
+                                      "btl",
+                                      "^openib",
+                                      "--hostfile",
+                                      "/etc/mpi/hostfile",
+                                      "python3",
+                                      "train.py",
+                                      "-np",
+                                      "7"});
+  CHECK(options.ranks == 4);
+  CHECK(options.host_file == "/etc/mpi/hostfile");
+  CHECK(options.exports.size() == 3);
+  CHECK(options.warnings.size() == 2);
+  CHECK(options.program == Words{"python3", "train.py", "-np", "7"});
+}
+
 TEST_CASE("brackets and commas of a host list arrive as they were written") {
   CHECK(options_of({"-H", "[::1]", "p"}).hosts.front().name == "::1");
   CHECK(options_of({"-H=[::1],[::2]:3", "p"}).hosts.size() == 2);
@@ -172,8 +225,8 @@ TEST_CASE("wrong hosts and placements are refused with the option") {
   CHECK_THAT(error_of({"-H", "a,,b", "p"}), Contains("-H: ") && Contains("\"a,,b\""));
   CHECK_THAT(error_of({"-H", "a:0", "p"}), Contains("-H: ") && Contains("\"a:0\""));
   CHECK_THAT(error_of({"-H", "a", "--hostfile", "f", "p"}), Contains("-H and --hostfile"));
-  CHECK_THAT(error_of({"-np", "2", "--map-by", "core", "p"}),
-             Contains("--map-by") && Contains("\"core\"") && Contains("slot") && Contains("node"));
+  CHECK_THAT(error_of({"-np", "2", "--map-by", "ppr:2:node", "p"}),
+             Contains("--map-by") && Contains("\"ppr:2:node\"") && Contains("slot") && Contains("node"));
   for (const char* count : {"0", "-1", "gpu", "65537"})
     CHECK_THAT(error_of({"-N", count, "p"}), Contains("--ppn") && Contains(count) && Contains("1 to 65536"));
 }

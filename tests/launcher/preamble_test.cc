@@ -72,4 +72,11 @@ TEST_CASE("what was skipped is kept up to its end, also before a magic that is f
   CHECK(behind == "b");
   CHECK(before.size() == Preamble::kKeptBytes);
   CHECK(before.ends_with("aend"));
+  for (std::size_t cut = 1; cut < kMagic.size(); ++cut) {
+    Preamble preamble(kMagic);
+    const std::string first = std::string(100'000, 'a') + std::string(kMagic.substr(0, cut));
+    REQUIRE(preamble.feed(rondel::wire::as_bytes(first)).ok());
+    REQUIRE(preamble.feed(rondel::wire::as_bytes(kMagic.substr(cut)))->has_value());
+    CHECK(preamble.skipped() == std::string(Preamble::kKeptBytes, 'a'));
+  }
 }

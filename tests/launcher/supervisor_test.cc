@@ -203,3 +203,15 @@ TEST_CASE("the report of a large job stays small, ranks that never started are t
           .back(),
       Contains("never started"));
 }
+
+TEST_CASE("of a rank that others wait for: how it ended, and its last words, when there is anything to say") {
+  rondel::Supervisor::Record record;
+  CHECK(rondel::late_rank_report(3, "n1", record, {}).empty());
+  const std::vector<std::string> words{"loading", "no such file"};
+  CHECK(rondel::late_rank_report(3, "n1", record, words) ==
+        std::vector<std::string>{"rank 3 on n1: still running",
+                                 "the last lines of its standard error:", "    loading", "    no such file"});
+  record.ending = rondel::Ending{0, 0};
+  CHECK(rondel::late_rank_report(3, "n1", record, {}) ==
+        std::vector<std::string>{"rank 3 on n1: exit code 0"});
+}

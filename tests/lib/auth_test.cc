@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -285,6 +286,36 @@ TEST_CASE("a secret file that others can read is refused with the command to run
   }
   CHECK(Secret::from_file(directory.path()).code() == Code::invalid_argument);
   CHECK(Secret::from_file(directory.path() + "/none").code() == Code::unavailable);
+}
+
+TEST_CASE("a secret of root's that a group may read is taken by a user of that group, and no other's") {
+  if (::geteuid() != 0) {
+    WARN("skipped: only root can become another user");
+    return;
+  }
+  constexpr uid_t kUser = 12'345;
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.path() + "/secret";
+  std::ofstream(path) << std::string(64, 'a');
+  REQUIRE(::chmod(directory.path().c_str(), 0755) == 0);
+  const auto code_as_user = [&path](uid_t owner, mode_t mode) {
+    REQUIRE(::chown(path.c_str(), owner, kUser) == 0);
+    REQUIRE(::chmod(path.c_str(), mode) == 0);
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      if (::setgid(kUser) != 0 || ::setuid(kUser) != 0) ::_exit(100);
+      ::_exit(static_cast<int>(Secret::from_file(path).code()));
+    }
+    int status = -1;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    return static_cast<Code>(WEXITSTATUS(status));
+  };
+  CHECK(code_as_user(0, 0440) == Code::ok);
+  CHECK(code_as_user(0, 0640) == Code::ok);
+  CHECK(code_as_user(0, 0460) == Code::refused);
+  CHECK(code_as_user(0, 0444) == Code::refused);
+  CHECK(code_as_user(kUser + 1, 0440) == Code::refused);
 }
 
 TEST_CASE("a descriptor gives a secret raw or in hexadecimal, in pieces, and is closed") {

@@ -64,6 +64,18 @@ TEST_CASE("the defaults in the table are the defaults of the struct") {
   CHECK(written->log_level == kept.log_level);
 }
 
+TEST_CASE("a pod's index is its rank where the size is told, and nothing where it is not") {
+  const auto pod = config_from({{"JOB_COMPLETION_INDEX", "3"}, {"RONDEL_SIZE", "4"}});
+  REQUIRE(pod.ok());
+  CHECK(pod->rank == 3);
+  const auto alone = config_from({{"JOB_COMPLETION_INDEX", "3"}});
+  REQUIRE(alone.ok());
+  CHECK_FALSE(alone->rank);
+  const auto named = config_from({{"JOB_COMPLETION_INDEX", "3"}, {"RANK", "1"}, {"WORLD_SIZE", "4"}});
+  REQUIRE(named.ok());
+  CHECK(named->rank == 1);
+}
+
 TEST_CASE("every option is read under its own name") {
   const auto config = config_from({{"RONDEL_RANK", "3"},
                                    {"RONDEL_SIZE", "8"},
@@ -133,6 +145,8 @@ TEST_CASE("half an identity is an error that names the found half") {
   CHECK_THAT(error_of({{"RONDEL_RANK", "3"}}), Contains("RONDEL_RANK is 3") && Contains("no size"));
   CHECK_THAT(error_of({{"RANK", "3"}}), Contains("RANK is 3") && Contains("WORLD_SIZE"));
   CHECK_THAT(error_of({{"RONDEL_SIZE", "4"}}), Contains("RONDEL_SIZE is 4") && Contains("no rank"));
+  CHECK_THAT(error_of({{"JOB_COMPLETION_INDEX", "4"}, {"RONDEL_SIZE", "4"}}),
+             Contains("JOB_COMPLETION_INDEX is 4") && Contains("0 to 3"));
 }
 
 TEST_CASE("ranks must lie inside their sizes") {

@@ -184,7 +184,7 @@ TEST_CASE("every login shell starts the agent, whatever the path of rondelrun ho
         {.arguments = {"-H", "other", "--remote-path", odd + "/rondelrun", kHelper, "write", R"(here\n)"}}));
     CHECK(launcher.wait() == 0);
     CHECK(launcher.output() == "[0]<stdout>: here\n");
-    CHECK(launcher.error().empty());
+    CHECK(launcher.error() == "");
   }
 }
 
@@ -245,6 +245,23 @@ TEST_CASE("a host that comes up later is waited for when that is asked for") {
   CHECK(run_for_code(StubSsh::with_body("echo 'Connection refused' >&2; exit 255"),
                      {"--wait-for-hosts", "0.6", "true"}, error) == 255);
   CHECK(std::count(error.begin(), error.end(), '\n') == 2);  // at first, and in the end
+}
+
+TEST_CASE("pods are reached by whatever is called ssh, such as a script around kubectl exec") {
+  const TemporaryFolder folder;
+  const std::string pods = folder.path() + "/hostfile";
+  std::ofstream(pods)
+      << "train-worker-0.train.default.svc slots=2\ntrain-worker-1.train.default.svc slots=2\n";
+  // As the script in docs/kubernetes.md: what would be kubectl's words are checked.
+  const StubSsh ssh = StubSsh::with_body(
+      "set -- exec -i \"${host%%.*}\" -- /bin/sh -c \"$command\"\n"
+      "case $3 in train-worker-[01]) ;; *) exit 9 ;; esac\n"
+      "shift 4\nexec env -i PATH=/usr/bin:/bin HOME=/var/empty RONDEL_TEST_MARK=\"$RONDEL_TEST_MARK\" "
+      "\"$@\"");
+  RunningLauncher launcher(ssh.setup({.arguments = {"--hostfile", pods, kHelper, "write", R"(here\n)"}}));
+  CHECK(launcher.wait() == 0);
+  CHECK(launcher.output_lines().size() == 4);
+  CHECK(launcher.nothing_is_left());
 }
 
 TEST_CASE("a host that prints without end, or never answers, is given up") {

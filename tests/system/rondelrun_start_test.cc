@@ -13,6 +13,7 @@
 #include <sstream>
 #include <string>
 
+#include "lib/host_identity.h"
 #include "tests/system/rondelrun_process.h"
 #include "tests/system/rondelrun_support.h"
 
@@ -188,6 +189,22 @@ TEST_CASE("ranks that do not join while others have are named") {
   CHECK(launcher.wait() == 143);
 }
 
+TEST_CASE("the last words of ranks that do not join are told, and that they have ended") {
+  const std::string script =
+      "[ $RANK != 2 ] || { echo earlier >&2; echo loading the data >&2; printf 'half a line' >&2; "
+      "exec " +
+      kHelperWord + " join 0; }; [ $RANK != 3 ] || exit 0; exec " + kHelperWord + " join 2";
+  RunningLauncher launcher({.arguments = {"-np", "4", "--start-timeout", "2", "sh", "-c", script}});
+  CHECK(launcher.wait_for_error("still missing 2.0 s after the first one: ranks 2, 3"));
+  CHECK(launcher.wait_for_error("rank 3 on " + rondel::host_name() + ": exit code 0"));
+  CHECK_THAT(launcher.error(),
+             Contains("rank 2 on " + rondel::host_name() + ": still running\n") &&
+                 Contains("rondelrun:     loading the data\nrondelrun:     half a line\n") &&
+                 !Contains("rondelrun:     earlier"));
+  launcher.signal(SIGTERM);
+  CHECK(launcher.wait() == 143);
+}
+
 TEST_CASE("wrong command lines and settings are usage errors") {
   std::string error;
   CHECK(run_for_code({"-np", "2", "--timout", "3", "true"}, error) == 2);
@@ -231,7 +248,7 @@ TEST_CASE("bash completes options, their values and the program") {
   CHECK_THAT(complete("--"), Contains("--tag-output") && Contains("--ssh-arg") && !Contains("--agent"));
   CHECK(complete("-hostfile hos") == "hosts-file\n");
   CHECK(complete("--hostfile = hos") == "hosts-file\n");
-  CHECK(complete("--map-by n") == "node\n");
+  CHECK(complete("--map-by no") == "node\n");
   CHECK(complete("-np ''") == "\n");
   CHECK_THAT(complete("-np 4 bas"), Contains("bash"));
   CHECK(complete("-np 4 --mca a b cat hos") == "hosts-file\n");

@@ -245,6 +245,23 @@ case $case_name in
     on 0 "$rondelrun" -H h1,h4 --stdin 1 --no-tag-output sh -c '[ "$RANK" = 0 ] || exec cat' <"$work/input" >"$work/out" 2>"$work/err"
     cmp "$work/input" "$work/out" || fail "the standard input did not arrive whole on h4"
     ;;
+  rate) # what ssh lets through, and what of it reaches the launcher's output; in turns, as other programs take their share
+    bytes=400000000
+    head -c $bytes /dev/zero >"$work/file" # as fast for ssh as any other
+    for _ in 1 2 3; do
+      began=$(date +%s%N)
+      # shellcheck disable=SC2016 # for the inner shell
+      on 0 sh -c 'ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new h1 "cat \"$1\"" 2>/dev/null | cat >/dev/null' sh "$work/file"
+      bound=$((bytes * 1000 / ($(date +%s%N) - began)))
+      began=$(date +%s%N)
+      # shellcheck disable=SC2016
+      on 0 sh -c '"$@" | cat >/dev/null' sh "$rondelrun" -H h1 --no-tag-output cat "$work/file" 2>"$work/err"
+      ours=$((bytes * 1000 / ($(date +%s%N) - began)))
+      echo "plain ssh $bound MB/s, a rank's output $ours MB/s: $((ours * 100 / bound)) %"
+      [ $((ours * 100 / bound)) -lt 40 ] || enough=yes
+    done
+    [ "${enough:-no}" = yes ] || fail "less than 40 % of what ssh lets through, three times"
+    ;;
   late) # h2's sshd and h3's name are not there at first
     kill "$(cat "$work/sshd_pid.2")"
     wait_until 5 "sshd of h2 has ended" [ ! -d "/proc/$(cat "$work/sshd_pid.2")" ]
