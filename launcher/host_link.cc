@@ -90,7 +90,7 @@ void HostLink::send(const agent::FromLauncher& message) {
   if (channel_ && !over()) channel_->send(encode(message));
 }
 
-void HostLink::give(const agent::Order& order) {
+void HostLink::give(const agent::FromLauncher& order) {
   stage_ = Stage::ordered;
   if (!setup_.local && setup_.silence.count() > 0) looked_at_ = heard_at_ = Deadline::Clock::now();
   send(order);

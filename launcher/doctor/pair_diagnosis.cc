@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of diagnosis.h that looks at what lies between hosts.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "launcher/doctor/diagnosis.h"
+#include "lib/interfaces.h"
+#include "lib/store/socket.h"
+
+namespace rondel::doctor {
+namespace {
+
+using HostPair = std::pair<std::size_t, std::size_t>;
+
+constexpr std::size_t kMostListed = 8;
+constexpr double kSlowShare = 5;           // a pair is slow at this part of the median
+constexpr double kLeastMedian = 100e6;     // bits per second, below which shares mean little
+constexpr double kSlowRoundTrip_ns = 5e6;  // and how long a round trip is anyway, to be called long
+
+std::string host_in(const std::string& address) {
+  const auto parts = store::parse_address(address);
+  return parts.ok() ? parts->host : address;
+}
+
+/// What an attempt met, with its address.
+std::string said(const agent::Attempt& attempt) {
+  const std::string& why = attempt.why_not;
+  if (why.find("refused)") != std::string::npos) return attempt.address + ": connection refused";
+  return why.find(attempt.address) != std::string::npos ? why : attempt.address + ": " + why;
+}
+
+std::string ports_text(const Findings& findings) {
+  return findings.ports.empty() ? "all TCP ports (RONDEL_PORTS=FIRST-LAST makes them few)"
+                                : "TCP ports " + findings.ports;
+}
+
+bool has(const std::string& text, std::string_view words) { return text.find(words) != std::string::npos; }
+
+/// What to do when `from` does not get through to `to`.
+std::string connect_fix(const Findings& findings, const std::string& from, const std::string& to,
+                        const agent::Attempt& failed) {
+  const std::string address = host_in(failed.address);
+  const std::string& why = failed.why_not;
+  if (has(why, "another host answers"))
+    return fmt::format("choose a network whose addresses differ from host to host with --net");
+  const std::string route = fmt::format("'ip route get {}' on {} shows the way", address, from);
+  if (has(why, "unreachable") || has(why, "No route") || has(why, "Permission denied") ||
+      has(why, "Invalid argument"))
+    return fmt::format("give {} a route to {}, or let the firewalls pass it; {}", from, address, route);
+  return fmt::format(
+      "let the firewall of {}, and what lies between, pass {} from {}; {}; --net chooses "
+      "another network",
+      to, ports_text(findings), from, route);
+}
+
+class Unreached {
+ public:
+  explicit Unreached(const Findings& findings) : findings_(findings) {
+    const std::size_t hosts = findings.hosts.size();
+    for (std::size_t from = 0; from < hosts; ++from)
+      for (std::size_t to = 0; to < hosts; ++to) {
+        if (from == to) continue;
+        const Path path = path_between(findings, from, to);
+        if (!path.tried()) continue;
+        ++tried_from_[from], ++tried_to_[to];
+        if (path.reached == nullptr) failed_[{from, to}] = path.failed;
+      }
+  }
+
+  std::vector<Problem> problems() {
+    const std::size_t hosts = findings_.hosts.size();
+    for (std::size_t host = 0; host < hosts; ++host) take_all_to(host);
+    for (std::size_t host = 0; host < hosts; ++host) take_all_from(host);
+    take_single();
+    return std::move(problems_);
+  }
+
+ private:
+  const std::string& label(std::size_t host) const { return findings_.hosts[host].label; }
+
+  template <class Fits>
+  std::vector<HostPair> failed_pairs(const Fits& fits) const {
+    std::vector<HostPair> pairs;
+    for (const auto& [pair, attempt] : failed_)
+      if (fits(pair)) pairs.push_back(pair);
+    return pairs;
+  }
+
+  /// One sentence in place of many, when nobody reaches a host.
+  void take_all_to(std::size_t to) {
+    take(failed_pairs([to](const HostPair& pair) { return pair.second == to; }), tried_to_[to], to,
+         fmt::format("no host can connect to {}", label(to)));
+  }
+  void take_all_from(std::size_t from) {
+    take(failed_pairs([from](const HostPair& pair) { return pair.first == from; }), tried_from_[from], from,
+         fmt::format("{} can connect to no other host", label(from)));
+  }
+  void take(const std::vector<HostPair>& pairs, std::size_t tried, std::size_t host,
+            const std::string& words) {
+    if (pairs.size() < 2 || pairs.size() < tried) return;
+    const agent::Attempt& first = *failed_.at(pairs.front());
+    const bool to = pairs.front().second == host;
+    const std::string others = "the others";
+    problems_.push_back(
+        {Severity::error,
+         {label(host)},
+         fmt::format("{}; from {} {}", words, label(pairs.front().first), said(first)),
+         connect_fix(findings_, to ? others : label(host), to ? label(host) : others, first)});
+    for (const HostPair& pair : pairs) failed_.erase(pair);
+  }
+
+  void take_single() {
+    std::size_t listed = 0;
+    for (const auto& [pair, attempt] : failed_) {
+      if (listed++ == kMostListed) break;
+      const auto& [from, to] = pair;
+      const bool back = path_between(findings_, to, from).reached != nullptr;
+      problems_.push_back(
+          {Severity::error,
+           {label(from), label(to)},
+           fmt::format("{} can not connect to {}{}; {}", label(from), label(to),
+                       back ? fmt::format(" (but {} to {})", label(to), label(from)) : "", said(*attempt)),
+           connect_fix(findings_, label(from), label(to), *attempt)});
+    }
+    if (failed_.size() > kMostListed)
+      problems_.push_back(
+          {Severity::error,
+           {},
+           fmt::format("{} more pairs of hosts can not connect", failed_.size() - kMostListed),
+           "--json lists them all"});
+  }
+
+  const Findings& findings_;
+  std::map<std::size_t, std::size_t> tried_from_, tried_to_;
+  std::map<HostPair, const agent::Attempt*> failed_;
+  std::vector<Problem> problems_;
+};
+
+void add_store_problems(const Findings& findings, std::vector<Problem>& problems) {
+  for (const HostFindings& host : findings.hosts) {
+    const Path path = path_to_store(host);
+    if (!path.tried() || path.reached != nullptr) continue;
+    problems.push_back(
+        {Severity::error,
+         {host.label},
+         fmt::format("{} can not connect to this host, where ranks meet; {}", host.label, said(*path.failed)),
+         connect_fix(findings, host.label, "this host", *path.failed)});
+  }
+}
+
+const NicFacts* nic_with(const HostFacts& facts, const std::string& address) {
+  const auto found = std::find_if(facts.nics.begin(), facts.nics.end(),
+                                  [&address](const NicFacts& nic) { return nic.address == address; });
+  return found == facts.nics.end() ? nullptr : &*found;
+}
+
+bool in_network_of(const HostFacts& facts, const std::string& address) {
+  const auto ip = parse_ip(address);
+  return ip.ok() && std::any_of(facts.nics.begin(), facts.nics.end(), [&ip](const NicFacts& nic) {
+           const auto own = parse_ip(nic.address);
+           return nic.chosen && own.ok() && own->length == ip->length &&
+                  same_network(*own, *ip, nic.prefix_bits);
+         });
+}
+
+/// Addresses of a network that both hosts are in, which do not work though others do.
+void add_dead_addresses(const Findings& findings, std::vector<Problem>& problems) {
+  std::map<std::string, std::vector<std::string>> hosts_without;  // by address
+  std::map<std::string, std::string> nic_of;
+  for (std::size_t from = 0; from < findings.hosts.size(); ++from) {
+    const HostFindings& host = findings.hosts[from];
+    if (!host.facts) continue;
+    for (const agent::Attempt& one : host.attempts) {
+      const std::string address = host_in(one.address);
+      if (one.reached || one.store || one.host >= findings.hosts.size()) continue;
+      const HostFindings& other = findings.hosts[one.host];
+      if (!other.facts || path_between(findings, from, one.host).reached == nullptr) continue;
+      if (nic_with(*host.facts, address) != nullptr || !in_network_of(*host.facts, address)) continue;
+      auto& without = hosts_without[address];
+      if (without.empty() || without.back() != host.label) without.push_back(host.label);
+      const NicFacts* nic = nic_with(*other.facts, address);
+      nic_of[address] = fmt::format("{} of {}", nic == nullptr ? "an interface" : nic->name, other.label);
+    }
+  }
+  for (const auto& [address, without] : hosts_without)
+    problems.push_back(
+        {Severity::warning, without,
+         fmt::format("{} ({}) is not reached from {}{}, in the same network; ranks use other "
+                     "addresses",
+                     address, nic_of[address], without.front(),
+                     without.size() > 1 ? fmt::format(" and {} more", without.size() - 1) : ""),
+         "repair that network, or keep ranks off it with --net ^NAME"});
+}
+
+/// The network as text: what its addresses have in common.
+std::string network_of(const NicFacts& nic) {
+  auto ip = parse_ip(nic.address);
+  if (!ip.ok()) return {};
+  for (std::size_t bit = nic.prefix_bits; bit < ip->length * std::size_t{8}; ++bit)
+    ip->bytes[bit / 8] &= static_cast<std::uint8_t>(~(0x80U >> bit % 8));
+  return fmt::format("{}/{}", ip->text(), nic.prefix_bits);
+}
+
+void add_uneven_mtus(const Findings& findings, std::vector<Problem>& problems) {
+  std::map<std::string, std::map<std::uint32_t, std::vector<std::string>>> hosts_of;  // by network and MTU
+  std::map<std::string, std::set<std::string>> addresses;
+  for (const HostFindings& host : findings.hosts) {
+    if (!host.facts) continue;
+    for (const NicFacts& nic : host.facts->nics) {
+      if (!nic.chosen || nic.mtu == 0) continue;
+      hosts_of[network_of(nic)][nic.mtu].push_back(host.label);
+      addresses[network_of(nic)].insert(nic.address);
+    }
+  }
+  for (const auto& [network, by_mtu] : hosts_of) {
+    if (by_mtu.size() < 2 || addresses[network].size() < 2) continue;  // docker0's is one address everywhere
+    const auto rarest = std::min_element(by_mtu.begin(), by_mtu.end(), [](const auto& one, const auto& two) {
+      return one.second.size() < two.second.size();
+    });
+    std::string text;
+    for (const auto& [mtu, hosts] : by_mtu)
+      text += fmt::format("{}{} on {}{}", text.empty() ? "" : ", ", mtu, hosts.front(),
+                          hosts.size() > 1 ? fmt::format(" and {} more", hosts.size() - 1) : "");
+    problems.push_back({Severity::warning, rarest->second,
+                        fmt::format("hosts of {} differ in MTU: {}; larger packets get lost", network, text),
+                        "give all the same: ip link set dev NAME mtu N"});
+  }
+}
+
+template <class Value>
+double median(std::vector<Value> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return static_cast<double>(*middle);
+}
+
+void add_failed_measurement(const Findings& findings, const MeasuredPair& pair,
+                            std::vector<Problem>& problems) {
+  const std::string& from = findings.hosts[pair.from].label;
+  const std::string& to = findings.hosts[pair.to].label;
+  if (pair.result.round_trip_ns == 0)
+    return problems.push_back({Severity::error,
+                               {from, to},
+                               fmt::format("{} reached {} at {} at first, but not again: {}", from, to,
+                                           pair.address, pair.result.why_not),
+                               "look for a loose link, or a limit on new connections in a firewall"});
+  problems.push_back(
+      {Severity::error,
+       {from, to},
+       fmt::format("small messages pass from {} to {}, large ones do not: {}", from, to, pair.result.why_not),
+       fmt::format("full packets get lost on the way: give the interfaces of both, and what "
+                   "lies between, the same MTU, and let ICMP pass; 'ping -M do -s 1472 {}' on "
+                   "{} tries it",
+                   host_in(pair.address), from)});
+}
+
+}  // namespace
+
+std::vector<Problem> problems_of_pairs(const Findings& findings) {
+  std::vector<Problem> problems;
+  add_store_problems(findings, problems);
+  for (Problem& one : Unreached(findings).problems()) problems.push_back(std::move(one));
+  add_dead_addresses(findings, problems);
+  add_uneven_mtus(findings, problems);
+  return problems;
+}
+
+std::vector<Problem> problems_of_speed(const Findings& findings) {
+  std::vector<Problem> problems;
+  std::vector<double> rates, times;
+  for (const MeasuredPair& pair : findings.measured) {
+    if (!pair.result.why_not.empty()) add_failed_measurement(findings, pair, problems);
+    if (const double rate = bandwidth_of(pair.result); rate > 0) rates.push_back(rate);
+    if (pair.result.round_trip_ns > 0) times.push_back(static_cast<double>(pair.result.round_trip_ns));
+  }
+  const double usual_rate = median(rates), usual_time = median(times);
+  for (const MeasuredPair& pair : findings.measured) {
+    const double rate = bandwidth_of(pair.result), time = static_cast<double>(pair.result.round_trip_ns);
+    const bool slow = rate > 0 && usual_rate >= kLeastMedian && rate * kSlowShare < usual_rate;
+    const bool late = time > kSlowRoundTrip_ns && time > kSlowShare * usual_time;
+    if (!slow && !late) continue;
+    const std::string& from = findings.hosts[pair.from].label;
+    const std::string& to = findings.hosts[pair.to].label;
+    problems.push_back({Severity::warning,
+                        {from, to},
+                        fmt::format("from {} to {} it is {:.2f} Gbit/s and {:.2f} ms there and back; between "
+                                    "other hosts {:.2f} Gbit/s and {:.2f} ms",
+                                    from, to, rate / 1e9, time / 1e6, usual_rate / 1e9, usual_time / 1e6),
+                        "look at link speed and errors (ethtool, ip -s link), and for other traffic; the "
+                        "slowest pair sets a job's pace"});
+  }
+  return problems;
+}
+
+}  // namespace rondel::doctor
