@@ -258,7 +258,8 @@ class Page {
       return rate > 0 ? fmt::format("{:.2f}", rate / 1e9) : std::string("FAILS");
     });
     if (findings_.unmeasured > 0)
-      line(fmt::format("{} were not measured, for want of time", count_text(findings_.unmeasured, "pair")));
+      line(fmt::format("not measured: {}, for want of time or of a host",
+                       count_text(findings_.unmeasured, "pair")));
   }
 
   void summary() {

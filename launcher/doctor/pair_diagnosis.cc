@@ -48,8 +48,10 @@ std::string connect_fix(const Findings& findings, const std::string& from, const
   if (has(why, "another host answers"))
     return fmt::format("choose a network whose addresses differ from host to host with --net");
   const std::string route = fmt::format("'ip route get {}' on {} shows the way", address, from);
-  if (has(why, "unreachable") || has(why, "No route") || has(why, "Permission denied") ||
-      has(why, "Invalid argument"))
+  if (has(why, "Permission denied") || has(why, "not permitted"))
+    return fmt::format("a rule of {} itself forbids it: look at its firewall and at 'ip rule'; {}", from,
+                       route);
+  if (has(why, "unreachable") || has(why, "No route") || has(why, "Invalid argument"))
     return fmt::format("give {} a route to {}, or let the firewalls pass it; {}", from, address, route);
   return fmt::format(
       "let the firewall of {}, and what lies between, pass {} from {}; {}; --net chooses "
@@ -63,7 +65,8 @@ class Unreached {
     const std::size_t hosts = findings.hosts.size();
     for (std::size_t from = 0; from < hosts; ++from)
       for (std::size_t to = 0; to < hosts; ++to) {
-        if (from == to) continue;
+        // Who is lost is named as such, and reaches nobody any more.
+        if (from == to || findings.hosts[from].lost || findings.hosts[to].lost) continue;
         const Path path = path_between(findings, from, to);
         if (!path.tried()) continue;
         ++tried_from_[from], ++tried_to_[to];
@@ -158,44 +161,6 @@ const NicFacts* nic_with(const HostFacts& facts, const std::string& address) {
   return found == facts.nics.end() ? nullptr : &*found;
 }
 
-bool in_network_of(const HostFacts& facts, const std::string& address) {
-  const auto ip = parse_ip(address);
-  return ip.ok() && std::any_of(facts.nics.begin(), facts.nics.end(), [&ip](const NicFacts& nic) {
-           const auto own = parse_ip(nic.address);
-           return nic.chosen && own.ok() && own->length == ip->length &&
-                  same_network(*own, *ip, nic.prefix_bits);
-         });
-}
-
-/// Addresses of a network that both hosts are in, which do not work though others do.
-void add_dead_addresses(const Findings& findings, std::vector<Problem>& problems) {
-  std::map<std::string, std::vector<std::string>> hosts_without;  // by address
-  std::map<std::string, std::string> nic_of;
-  for (std::size_t from = 0; from < findings.hosts.size(); ++from) {
-    const HostFindings& host = findings.hosts[from];
-    if (!host.facts) continue;
-    for (const agent::Attempt& one : host.attempts) {
-      const std::string address = host_in(one.address);
-      if (one.reached || one.store || one.host >= findings.hosts.size()) continue;
-      const HostFindings& other = findings.hosts[one.host];
-      if (!other.facts || path_between(findings, from, one.host).reached == nullptr) continue;
-      if (nic_with(*host.facts, address) != nullptr || !in_network_of(*host.facts, address)) continue;
-      auto& without = hosts_without[address];
-      if (without.empty() || without.back() != host.label) without.push_back(host.label);
-      const NicFacts* nic = nic_with(*other.facts, address);
-      nic_of[address] = fmt::format("{} of {}", nic == nullptr ? "an interface" : nic->name, other.label);
-    }
-  }
-  for (const auto& [address, without] : hosts_without)
-    problems.push_back(
-        {Severity::warning, without,
-         fmt::format("{} ({}) is not reached from {}{}, in the same network; ranks use other "
-                     "addresses",
-                     address, nic_of[address], without.front(),
-                     without.size() > 1 ? fmt::format(" and {} more", without.size() - 1) : ""),
-         "repair that network, or keep ranks off it with --net ^NAME"});
-}
-
 /// The network as text: what its addresses have in common.
 std::string network_of(const NicFacts& nic) {
   auto ip = parse_ip(nic.address);
@@ -203,6 +168,64 @@ std::string network_of(const NicFacts& nic) {
   for (std::size_t bit = nic.prefix_bits; bit < ip->length * std::size_t{8}; ++bit)
     ip->bytes[bit / 8] &= static_cast<std::uint8_t>(~(0x80U >> bit % 8));
   return fmt::format("{}/{}", ip->text(), nic.prefix_bits);
+}
+
+/// The network of `facts`' that an address is in, as text; empty when it is in none that ranks may use.
+std::string shared_network(const HostFacts& facts, const std::string& address) {
+  const auto ip = parse_ip(address);
+  for (const NicFacts& nic : facts.nics) {
+    const auto own = parse_ip(nic.address);
+    if (nic.chosen && ip.ok() && own.ok() && own->length == ip->length &&
+        same_network(*own, *ip, nic.prefix_bits))
+      return network_of(nic);
+  }
+  return {};
+}
+
+/// What does not work in a network of two hosts, though they reach each other at other addresses.
+struct DeadWays {
+  std::size_t count = 0;
+  std::string example;
+  std::vector<std::string> hosts;
+};
+
+std::map<std::string, DeadWays> dead_ways(const Findings& findings) {
+  std::map<std::string, DeadWays> by_network;
+  for (std::size_t from = 0; from < findings.hosts.size(); ++from) {
+    const HostFindings& host = findings.hosts[from];
+    if (!host.facts) continue;
+    for (const agent::Attempt& one : host.attempts) {
+      if (one.reached || one.store || one.host >= findings.hosts.size()) continue;
+      const HostFindings& other = findings.hosts[one.host];
+      if (!other.facts || other.lost || path_between(findings, from, one.host).reached == nullptr) continue;
+      const std::string address = host_in(one.address);
+      // An address that this host has too (docker0's) leads back to itself.
+      if (nic_with(*host.facts, address) != nullptr) continue;
+      const std::string network = shared_network(*host.facts, address);
+      if (network.empty()) continue;
+      DeadWays& ways = by_network[network];
+      const NicFacts* nic = nic_with(*other.facts, address);
+      if (ways.count++ == 0)
+        ways.example = fmt::format("from {} to {} ({} of {})", host.label, one.address,
+                                   nic == nullptr ? "an interface" : nic->name, other.label);
+      for (const std::string& label : {host.label, other.label})
+        if (std::find(ways.hosts.begin(), ways.hosts.end(), label) == ways.hosts.end())
+          ways.hosts.push_back(label);
+    }
+  }
+  return by_network;
+}
+
+void add_dead_addresses(const Findings& findings, std::vector<Problem>& problems) {
+  for (const auto& [network, ways] : dead_ways(findings))
+    problems.push_back(
+        {Severity::warning, ways.hosts,
+         fmt::format("in {} a connection fails {}{}; others between these hosts work", network, ways.example,
+                     ways.count > 1 ? fmt::format(", and {} more do", ways.count - 1) : ""),
+         fmt::format(
+             "repair that network, or keep ranks off it with --net ^{}; with RONDEL_PORTS, let all of "
+             "its ports through",
+             network)});
 }
 
 void add_uneven_mtus(const Findings& findings, std::vector<Problem>& problems) {
@@ -274,7 +297,8 @@ std::vector<Problem> problems_of_speed(const Findings& findings) {
   std::vector<Problem> problems;
   std::vector<double> rates, times;
   for (const MeasuredPair& pair : findings.measured) {
-    if (!pair.result.why_not.empty()) add_failed_measurement(findings, pair, problems);
+    const bool known = findings.hosts[pair.from].lost || findings.hosts[pair.to].lost;
+    if (!pair.result.why_not.empty() && !known) add_failed_measurement(findings, pair, problems);
     if (const double rate = bandwidth_of(pair.result); rate > 0) rates.push_back(rate);
     if (pair.result.round_trip_ns > 0) times.push_back(static_cast<double>(pair.result.round_trip_ns));
   }

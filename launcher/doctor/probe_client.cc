@@ -40,7 +40,7 @@ void attempt(agent::Attempt& one, const Secret& secret, Deadline deadline) {
       store::dial_once(one.address, secret, one.store ? store::kStoreRole : kReachRole, deadline);
   if (!dialled.ok()) {
     one.why_not = dialled.status().failure().cause;
-  } else if (!one.store && !is_host(dialled->peer_payload, one.host)) {
+  } else if (one.store ? is_any_host(dialled->peer_payload) : !is_host(dialled->peer_payload, one.host)) {
     one.why_not = kWrongHost;
   } else {
     one.reached = true;
@@ -135,9 +135,8 @@ Status measure_into(agent::Measured& result, const agent::Measure& order, const 
   result.round_trip_ns = *time;
   auto large = connect_for(order, secret, kSinkRole, deadline);
   if (!large.ok()) return std::move(large).status();
-  Status sent = send_bulk(large->get(), order.time, deadline, result);
-  result.path_mtu = path_mtu_of(large->get());
-  return sent;
+  result.path_mtu = path_mtu_of(small->get());
+  return send_bulk(large->get(), order.time, deadline, result);
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ trap clean_up EXIT
 
 pause() { timeout 0.05 tail -f /dev/null || true; }
 fail() {
-  tail -n 20 "$work"/sshd.* "$work"/out "$work"/err 2>/dev/null || true
+  tail -n "${fail_lines:-20}" "$work"/sshd.* "$work"/out "$work"/err 2>/dev/null || true
   echo "FAILED: $1"
   exit 1
 }
@@ -92,7 +92,8 @@ make_host() { # host
   [ "$1" = 0 ] && echo "10.98.0.10 head" >>"$work/hosts" || echo "10.98.0.1$1 h$1" >>"$work/hosts"
 }
 
-start_sshd() { # host
+start_sshd() { # host; commands in $work/before.HOST come first, for a host that differs from the others
+  touch "$work/before.$1"
   [ -f "$work/key.$1" ] || ssh-keygen -q -t ed25519 -N '' -f "$work/key.$1"
   cat >"$work/sshd_config.$1" <<END
 HostKey $work/key.$1
@@ -106,8 +107,8 @@ Banner $work/banner
 END
   # Its privilege separation folder, /run/sshd, is there only where a service has made it.
   # shellcheck disable=SC2016 # for the inner shell
-  on "$1" sh -c 'mount -t tmpfs none /run && mkdir -m 755 /run/sshd && exec "$@"' sh "$sshd" -D -e \
-    -f "$work/sshd_config.$1" >"$work/sshd.$1" 2>&1 &
+  on "$1" sh -c 'mount -t tmpfs none /run && mkdir -m 755 /run/sshd && . "$0" && exec "$@"' "$work/before.$1" \
+    "$sshd" -D -e -f "$work/sshd_config.$1" >"$work/sshd.$1" 2>&1 &
 }
 await_sshd() { # host; nothing else runs there yet
   wait_until 10 "sshd of h$1 listens" grep -q 'Server listening' "$work/sshd.$1"
