@@ -17,6 +17,7 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/doctor/messages.h"
 #include "launcher/environment.h"
 #include "launcher/placement.h"
 #include "launcher/process.h"
@@ -91,39 +92,6 @@ struct InputEnd {};
 /// Nothing but a sign of life; agents on other hosts send it too.
 struct Alive {};
 
-// Of `rondelrun doctor`, which examines hosts in place of running a job on them:
-
-/// In place of an Order: say what the host is like, and answer the others' probes until Finish.
-struct Examine {
-  std::uint32_t host = 0;  ///< its number, by which others can tell who answers
-  Bytes secret;
-  std::string net, ports;             ///< RONDEL_NET, RONDEL_PORTS
-  std::uint32_t ranks = 0;            ///< that a job would start there
-  std::chrono::milliseconds silence;  ///< as in an Order
-};
-struct ClockAsk {
-  std::uint32_t number = 0;
-};
-/// Addresses at which one host, or the job's store, should be found.
-struct ProbeTarget {
-  std::uint32_t host = 0;
-  bool store = false;
-  std::vector<std::string> addresses;  ///< "10.0.0.1:4321", best first
-};
-/// Try to connect to all of them.
-struct Reach {
-  std::vector<ProbeTarget> targets;
-  std::chrono::milliseconds patience{};  ///< for one address
-  std::chrono::milliseconds limit{};     ///< for all
-};
-/// Exchange small messages, then large ones, with one host.
-struct Measure {
-  std::uint32_t host = 0;
-  std::string address;
-  std::chrono::milliseconds time{};   ///< of the large ones
-  std::chrono::milliseconds limit{};  ///< for all
-};
-
 using FromLauncher = std::variant<Order, Signal, Kill, Finish, Room, InputPiece, InputEnd, Alive, Examine,
                                   ClockAsk, Reach, Measure>;
 
@@ -170,32 +138,6 @@ struct InputRoom {
 };
 /// Nothing of the job is left here; the agent's last message.
 struct Done {};
-/// HostFacts, as JSON.
-struct Examined {
-  std::string facts;
-};
-struct ClockTell {
-  std::uint32_t number = 0;
-  std::uint64_t nanoseconds = 0;  ///< since 1970
-};
-struct Attempt {
-  std::uint32_t host = 0;
-  bool store = false;
-  std::string address;
-  bool reached = false;
-  std::string why_not;
-};
-struct Reached {
-  std::vector<Attempt> attempts;
-};
-struct Measured {
-  std::uint32_t host = 0;
-  std::string why_not;  ///< what went wrong after the numbers that are there; empty: nothing
-  std::uint64_t round_trip_ns = 0;
-  std::uint64_t bytes = 0, bulk_ns = 0;  ///< as the other side counted
-  std::uint32_t path_mtu = 0;
-};
-
 using FromAgent = std::variant<Hello, Started, Output, OutputEnd, Ended, StartFailed, Joined, InputRoom, Done,
                                Alive, Examined, ClockTell, Reached, Measured>;
 
