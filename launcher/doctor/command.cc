@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <sstream>
 #include <system_error>
 
+#include "launcher/job_order.h"
 #include "lib/config.h"
 
 namespace rondel::doctor {
@@ -22,6 +24,17 @@ std::string shell_text(std::span<const std::string> words) {
     text += (text.empty() ? "" : " ") + (quoted.ok() ? *quoted : word);
   }
   return text;
+}
+
+/// Whether a shell finds `program` by its name alone.
+bool is_on_path(const std::filesystem::path& program) {
+  std::istringstream folders(search_path_of({}));
+  std::error_code error;
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (const auto found = std::filesystem::path(folder) / program.filename();
+        std::filesystem::exists(found, error))
+      return std::filesystem::equivalent(found, program, error);
+  return false;
 }
 
 }  // namespace
@@ -57,7 +70,7 @@ std::string login_by_hand(const Host& host, const SshOptions& options) {
 std::string next_command(std::span<const std::string> arguments, const Options& options, bool no_ranks) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  std::vector<std::string> words{"rondelrun"};
+  std::vector<std::string> words{is_on_path(self) ? self.filename().string() : self.string()};
   if (no_ranks) words.insert(words.end(), {"-np", std::to_string(options.ranks)});
   // Without the first word, doctor.
   const auto own = arguments.subspan(std::min<std::size_t>(1, arguments.size()));
@@ -68,8 +81,8 @@ std::string next_command(std::span<const std::string> arguments, const Options& 
     words.insert(words.end(), options.program.begin(), options.program.end());
   } else {
     const auto bench = self.parent_path() / "rondel-bench";
-    const bool there = std::filesystem::exists(bench, error);
-    words.push_back(there ? bench.string() : "rondel-bench");
+    words.push_back(std::filesystem::exists(bench, error) && !is_on_path(bench) ? bench.string()
+                                                                                : "rondel-bench");
     words.insert(words.end(), {"allreduce", "-b", "8", "-e", "64M", "-f", "8"});
   }
   return shell_text(words);

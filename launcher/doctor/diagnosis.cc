@@ -35,19 +35,17 @@ std::vector<Problem> merged(const std::vector<Problem>& problems) {
   return out;
 }
 
-/// Two names of one machine: both would begin to count its ranks, and its devices, at 0.
+/// Several names of one machine: each would begin to count its ranks, and its devices, at 0.
 void add_twins(const Findings& findings, std::vector<Problem>& problems) {
-  std::map<std::string, std::string> label_of_machine;
-  for (const HostFindings& host : findings.hosts) {
-    if (host.machine.empty()) continue;
-    const auto [known, is_new] = label_of_machine.emplace(host.machine, host.label);
-    if (is_new) continue;
-    problems.push_back({Severity::warning,
-                        {known->second, host.label},
-                        fmt::format("{} and {} are one machine, whose local ranks are counted twice",
-                                    known->second, host.label),
-                        "give it one name"});
-  }
+  std::map<std::string, std::vector<std::string>> labels_of_machine;
+  for (const HostFindings& host : findings.hosts)
+    if (!host.machine.empty()) labels_of_machine[host.machine].push_back(host.label);
+  for (const auto& [machine, labels] : labels_of_machine)
+    if (labels.size() > 1)
+      problems.push_back(
+          {Severity::warning, labels,
+           fmt::format("{} are one machine, whose local ranks are counted more than once", named(labels)),
+           "give it one name"});
 }
 
 const TransportFacts* usable_transport(const HostFindings& host, const std::string& name) {

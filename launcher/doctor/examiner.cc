@@ -15,6 +15,7 @@
 #include "launcher/doctor/facts_json.h"
 #include "launcher/doctor/local_facts.h"
 #include "launcher/doctor/probe_client.h"
+#include "launcher/resources.h"
 #include "lib/service_thread.h"
 
 namespace rondel::doctor {
@@ -27,6 +28,13 @@ std::size_t connections_at_once() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= kOwnDescriptors + 1) return 1;
   return std::min<std::size_t>(limit.rlim_cur - kOwnDescriptors, 1024);
+}
+
+/// As an agent does for its ranks; the limits that they would have are the result.
+LimitFacts raise_open_files() {
+  const LimitFacts before = open_file_limits();
+  static_cast<void>(make_room_for_descriptors(0, 0, "agent"));
+  return before;
 }
 
 std::string text_of(const HostFacts& facts) {
@@ -55,9 +63,11 @@ Result<std::unique_ptr<Examiner>> Examiner::start(EventLoop& loop, const agent::
   std::unique_ptr<Examiner> made(new Examiner(loop, order, *secret, std::move(send)));
   RONDEL_TRY(made->open());
   const PortFacts ports = made->server_.listen(*range);
-  made->run([ports, net = order.net, look = std::move(look)]() -> agent::FromAgent {
+  const LimitFacts open_files = raise_open_files();
+  made->run([ports, open_files, net = order.net, look = std::move(look)]() -> agent::FromAgent {
     HostFacts facts = gather_facts(net);
     facts.ports = ports;
+    facts.open_files = open_files;
     if (look) facts.transports = look(net);
     return agent::Examined{text_of(facts)};
   });

@@ -128,7 +128,7 @@ void look_at_name(const Case& one) {
                 fmt::format("a line '{} {}' in /etc/hosts there; look at the name servers in "
                             "/etc/resolv.conf",
                             first_address(one.facts), own.name));
-  if (one.all.hosts.size() < 2) return;
+  if (one.all.hosts.size() < 2 || is_loopback(first_address(one.facts))) return;
   const std::string fix =
       fmt::format("let its name stand beside {} in its /etc/hosts{}", first_address(one.facts),
                   own.addresses.empty() ? "" : ", in place of " + own.addresses.front());

@@ -91,6 +91,8 @@ std::string address_text(const addrinfo& one) {
 
 }  // namespace
 
+LimitFacts open_file_limits() { return limit_of(RLIMIT_NOFILE); }
+
 NameFacts resolve_own_name(const std::string& name) {
   const auto began = Deadline::Clock::now();
   NameFacts facts;
@@ -119,7 +121,7 @@ HostFacts gather_facts(const std::string& net, const std::string& root) {
   const int quota = cgroup_cores(root + "/proc/self/cgroup", root + "/sys/fs/cgroup");
   if (quota != std::numeric_limits<int>::max()) facts.cgroup_cores = quota;
   add_memory(facts, root);
-  facts.open_files = limit_of(RLIMIT_NOFILE);
+  facts.open_files = open_file_limits();
   facts.locked_bytes = limit_of(RLIMIT_MEMLOCK);
   facts.may_lock =
       (number_after(whole_text(root + "/proc/self/status"), "CapEff:", 16) >> kCapIpcLock & 1U) != 0;

@@ -15,7 +15,8 @@ namespace rondel::doctor {
 /// are the caller's to add.
 HostFacts gather_facts(const std::string& net, const std::string& root = {});
 
-// Its parts, for tests.
+// Its parts.
+LimitFacts open_file_limits();
 std::vector<RdmaFacts> rdma_under(const std::string& root);
 std::vector<GpuFacts> gpus_under(const std::string& root);
 std::vector<NumaFacts> numa_under(const std::string& root);

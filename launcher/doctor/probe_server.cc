@@ -21,7 +21,7 @@ namespace {
 
 using Clock = Deadline::Clock;
 
-constexpr std::size_t kMostGuests = 256;
+constexpr std::size_t kMostGuests = 512;
 constexpr std::chrono::milliseconds kGreetingTime{5'000};  // of a stranger on a socket
 constexpr int kReads = 8;                                  // at a time, so that others have their turn
 
@@ -87,18 +87,21 @@ void ProbeServer::drop(int guest) {
   guests_.erase(guest);
 }
 
+/// Who has not shown the secret in time; and of many who have not, the one that has had most of it.
 void ProbeServer::drop_late() {
   const auto now = Clock::now();
-  std::vector<int> late;
+  std::vector<std::pair<Clock::time_point, int>> greeting;
   for (const auto& [fd, guest] : guests_)
-    if (guest->stage == Guest::Stage::greeting && now >= guest->due) late.push_back(fd);
-  for (const int fd : late) drop(fd);
+    if (guest->stage == Guest::Stage::greeting) greeting.emplace_back(guest->due, fd);
+  std::sort(greeting.begin(), greeting.end());
+  for (const auto& [due, fd] : greeting)
+    if (now >= due || guests_.size() >= kMostGuests) drop(fd);
 }
 
 void ProbeServer::accept(int listener) {
+  drop_late();
   UniqueFd fd(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!fd) return;
-  drop_late();
   auto handshake = Handshake::responder(secret_, host_payload(host_), nullptr);
   if (!handshake.ok() || guests_.size() >= kMostGuests) return;
   store::set_stream_options(fd.get(), store::kUsualSilence);

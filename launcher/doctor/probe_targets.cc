@@ -31,9 +31,12 @@ std::vector<agent::ProbeTarget> targets_of(const Findings& findings, std::size_t
                                            const std::vector<bool>& takes_part) {
   std::vector<agent::ProbeTarget> targets;
   const auto& own = findings.hosts[from].facts;
-  for (std::size_t to = 0; own && to < findings.hosts.size(); ++to) {
+  const std::size_t hosts = findings.hosts.size();
+  // From the next host on: not all are to begin with the same one.
+  for (std::size_t step = 1; own && step < hosts; ++step) {
+    const std::size_t to = (from + step) % hosts;
     const auto& facts = findings.hosts[to].facts;
-    if (to == from || !takes_part[to] || !facts) continue;
+    if (!takes_part[to] || !facts) continue;
     std::vector<NicFacts> nics;
     std::copy_if(facts->nics.begin(), facts->nics.end(), std::back_inserter(nics),
                  [](const NicFacts& nic) { return nic.chosen; });

@@ -65,7 +65,7 @@ TEST_CASE("hosts are examined over ssh, and find one another") {
   CHECK(report["hosts"][0]["to_launcher"][0]["reached"] == true);
   REQUIRE(report["pairs"].size() == 6);
   for (const auto& pair : report["pairs"]) CHECK(pair["measured"]["bits_per_second"] > 0);
-  CHECK_THAT(words_of(report["problems"].dump()), Contains("a and b are one machine"));
+  CHECK_THAT(words_of(report["problems"].dump()), Contains("are one machine"));
   CHECK(launcher.nothing_is_left());
 }
 

@@ -165,6 +165,43 @@ TEST_CASE("a closed way is named with its direction; a host that nobody reaches,
   CHECK_THAT(problems.front().words, Contains("h2 can not connect to this host, where ranks meet"));
 }
 
+TEST_CASE("names of one machine are said together") {
+  Findings findings = healthy(9);
+  for (const std::size_t host : {2, 5, 7}) findings.hosts[host].machine = "boot/same";
+  const auto problems = diagnose(findings);
+  REQUIRE(problems.size() == 1);
+  CHECK(problems.front().severity == Severity::warning);
+  CHECK_THAT(problems.front().words, Contains("h3, h6, h8 are one machine"));
+}
+
+TEST_CASE("one address of two hosts that does not work is a warning, unless both have it") {
+  Findings findings = healthy(3);
+  for (std::size_t host = 0; host < 3; ++host) {
+    auto& nics = findings.hosts[host].facts->nics;
+    for (const std::string& address : {"10.1.0." + std::to_string(host + 1), std::string("172.17.0.1")})
+      nics.push_back({.name = "eth1",
+                      .address = address,
+                      .prefix_bits = 24,
+                      .mtu = 1500,
+                      .speed_mbit_s = {},
+                      .numa_node = {},
+                      .chosen = true});
+  }
+  const auto fail = [&findings](const char* address) {
+    findings.hosts[0].attempts.push_back(
+        {.host = 1, .store = false, .address = address, .reached = false, .why_not = "no answer"});
+  };
+  fail("172.17.0.1:4000");
+  fail("192.168.1.1:4000");
+  CHECK(diagnose(findings).empty());
+  fail("10.1.0.2:4000");
+  const auto problems = diagnose(findings);
+  REQUIRE(problems.size() == 1);
+  CHECK(problems.front().severity == Severity::warning);
+  CHECK_THAT(problems.front().words,
+             Contains("in 10.1.0.0/24 a connection fails from h1 to 10.1.0.2:4000 (eth1 of h2)"));
+}
+
 TEST_CASE("hosts with the same problem have it together") {
   Findings findings = healthy(64);
   for (HostFindings& host : findings.hosts) host.facts->shm_bytes = 64U << 20U;
