@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "launcher/doctor/clock_probe.h"
@@ -44,6 +45,7 @@ constexpr milliseconds kMeasureTime{4'000};  // for one pair that does not get o
 constexpr milliseconds kSlack{4'000};        // beyond what an agent was given, until it is given up
 constexpr milliseconds kLeaveTime{3'000};
 constexpr milliseconds kLongestWait{500};
+constexpr std::size_t kMostWords = 400;  // bytes of a host's reason
 
 class Doctor final : public HostLink::Listener {
  public:
@@ -83,6 +85,8 @@ class Doctor final : public HostLink::Listener {
   void take(HostLink& link, const agent::Measured& measured);
   void take(HostLink& link, const agent::StartFailed& failed);
   void take_signals();
+  void suspend();
+  void stop(const std::string& why, int exit_code, Clock::time_point now);
   void ask_clock(HostLink& link);
   void advance(Clock::time_point now);
   void drop_late(Clock::time_point now, const std::string& what);
@@ -118,6 +122,7 @@ class Doctor final : public HostLink::Listener {
   Stage stage_ = Stage::examining;
   Clock::time_point leave_due_{};
   int signal_ = 0;
+  std::optional<int> early_exit_;
   Clock::time_point start_ = Clock::now();
 };
 
@@ -250,7 +255,9 @@ void Doctor::take(HostLink& link, const agent::StartFailed& failed) { link.lose(
 
 void Doctor::take(HostLink& link, const agent::Reached& reached) {
   if (stage_ != Stage::reaching) return;
-  host(link).attempts = reached.attempts;
+  HostFindings& found = host(link);
+  found.attempts = reached.attempts;
+  for (agent::Attempt& one : found.attempts) one.why_not.resize(std::min(one.why_not.size(), kMostWords));
   patient(link).answered = true;
 }
 
@@ -259,6 +266,8 @@ void Doctor::take(HostLink& link, const agent::Measured& measured) {
   const auto& [from, to] = schedule_.pairs[next_pair_];
   if (index_of(link) != from || measured.host != to) return;
   findings_.measured.push_back({from, to, path_between(findings_, from, to).reached->address, measured});
+  std::string& why = findings_.measured.back().result.why_not;
+  why.resize(std::min(why.size(), kMostWords));
   pair_is_open_ = false;
   ++next_pair_;
 }
@@ -280,10 +289,28 @@ void Doctor::ssh_said(HostLink& link, const std::string& line) {
 
 void Doctor::take_signals() {
   for (const int signal : signals_.take()) {
-    if (signal == SIGTSTP) ::raise(SIGSTOP);
+    if (signal == SIGTSTP) suspend();
     if (signal != SIGINT && signal != SIGTERM && signal != SIGHUP && signal != SIGQUIT) continue;
     signal_ = signal;
   }
+}
+
+/// Ctrl-Z: hosts are not to take our silence for our end, nor we the time for theirs.
+void Doctor::suspend() {
+  const auto began = Clock::now();
+  fleet_.tell(agent::Signal{SIGSTOP});
+  fleet_.flush_within(milliseconds(500));
+  ::raise(SIGSTOP);
+  const auto pause = Clock::now() - began;
+  measured_until_ += pause;
+  for (Patient& one : patients_)
+    if (one.due != Clock::time_point::max()) one.due += pause;
+}
+
+void Doctor::stop(const std::string& why, int exit_code, Clock::time_point now) {
+  findings_.notes.push_back(why + " before the end");
+  early_exit_ = exit_code;
+  leave(now);
 }
 
 bool Doctor::examined(std::size_t host) const {
@@ -298,10 +325,10 @@ void Doctor::drop_late(Clock::time_point now, const std::string& what) {
 }
 
 void Doctor::advance(Clock::time_point now) {
-  if (signal_ != 0 && stage_ != Stage::leaving) {
-    findings_.notes.push_back(fmt::format("stopped by SIG{} before the end", ::sigabbrev_np(signal_)));
-    leave(now);
-  }
+  if (stage_ != Stage::leaving && signal_ != 0)
+    stop(fmt::format("stopped by SIG{}", ::sigabbrev_np(signal_)), 128 + signal_, now);
+  if (stage_ != Stage::leaving && options_.timeout && now >= start_ + *options_.timeout)
+    stop("stopped by --timeout", kTimeoutExit, now);
   if (stage_ == Stage::examining) {
     for (std::size_t i = 0; i < patients_.size(); ++i) patients_[i].answered = examined(i);
     drop_late(now,
@@ -384,7 +411,7 @@ void Doctor::leave(Clock::time_point now) {
   stage_ = Stage::leaving;
   leave_due_ = now + kLeaveTime;
   fleet_.tell(agent::Finish{});
-  if (signal_ != 0) fleet_.drop("stopped", [](const HostLink&) { return true; });
+  if (early_exit_) fleet_.drop("stopped", [](const HostLink&) { return true; });
   fleet_.drop_unordered();
 }
 
@@ -396,7 +423,7 @@ int Doctor::report() {
       options_.json ? report_json(findings_, problems) : page(findings_, problems, setup_.width);
   const bool written = std::fputs(text.c_str(), stdout) != EOF && std::fflush(stdout) == 0;
   if (!written) say(system_failure(Code::io_error, "writing to standard output", errno).text());
-  if (signal_ != 0) return 128 + signal_;
+  if (early_exit_) return *early_exit_;
   const bool well = std::none_of(problems.begin(), problems.end(),
                                  [](const Problem& one) { return one.severity == Severity::error; });
   return well && written ? 0 : 1;

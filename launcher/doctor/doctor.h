@@ -21,8 +21,8 @@ struct DoctorSetup {
   std::size_t width = 100;  ///< of the page
 };
 
-/// 0: no error was found; 1: one was; 128 + a signal's number when stopped by it, after what was known by
-/// then.
+/// 0: no error was found; 1: one was; 128 + a signal's number when stopped by it, 124 by --timeout, with what
+/// was known by then.
 int run_doctor(const Options& options, const JobPlan& plan, const DoctorSetup& setup);
 
 }  // namespace rondel::doctor

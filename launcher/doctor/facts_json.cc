@@ -9,6 +9,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// What a host may say at most; a page is made of it.
+constexpr std::size_t kMostBytes = 4096;  // of one text
+constexpr std::size_t kMostItems = 4096;  // of one list
+
 // The fields of each value, for both directions: `visit(name, field)`.
 template <class Visit, class Facts>
 void visit_fields(Visit& visit, Facts& f) {
@@ -100,7 +104,7 @@ class JsonReader {
   static bool take(const Json& value, std::string& field) {
     if (!value.is_string()) return false;
     field = value.get<std::string>();
-    return true;
+    return field.size() <= kMostBytes;
   }
   static bool take(const Json& value, bool& field) {
     if (!value.is_boolean()) return false;
@@ -122,7 +126,7 @@ class JsonReader {
   }
   template <class Item>
   static bool take(const Json& value, std::vector<Item>& items) {
-    if (!value.is_array()) return false;
+    if (!value.is_array() || value.size() > kMostItems) return false;
     for (const Json& one : value)
       if (!take(one, items.emplace_back())) return false;
     return true;

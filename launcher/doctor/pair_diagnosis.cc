@@ -59,6 +59,16 @@ std::string connect_fix(const Findings& findings, const std::string& from, const
       to, ports_text(findings), from, route);
 }
 
+/// The first of them, and one sentence for the others.
+std::vector<Problem> bounded(std::vector<Problem> problems, Severity severity, std::string_view what) {
+  if (problems.size() <= kMostListed) return problems;
+  const std::size_t more = problems.size() - kMostListed;
+  problems.resize(kMostListed);
+  problems.push_back({severity, {}, fmt::format("{} more {}", more, what), "--json lists all pairs"});
+  return problems;
+}
+
+/// Ways that are closed, each one once.
 class Unreached {
  public:
   explicit Unreached(const Findings& findings) : findings_(findings) {
@@ -117,24 +127,19 @@ class Unreached {
   }
 
   void take_single() {
-    std::size_t listed = 0;
+    std::vector<Problem> single;
     for (const auto& [pair, attempt] : failed_) {
-      if (listed++ == kMostListed) break;
       const auto& [from, to] = pair;
       const bool back = path_between(findings_, to, from).reached != nullptr;
-      problems_.push_back(
+      single.push_back(
           {Severity::error,
            {label(from), label(to)},
            fmt::format("{} can not connect to {}{}; {}", label(from), label(to),
                        back ? fmt::format(" (but {} to {})", label(to), label(from)) : "", said(*attempt)),
            connect_fix(findings_, label(from), label(to), *attempt)});
     }
-    if (failed_.size() > kMostListed)
-      problems_.push_back(
-          {Severity::error,
-           {},
-           fmt::format("{} more pairs of hosts can not connect", failed_.size() - kMostListed),
-           "--json lists them all"});
+    for (Problem& one : bounded(std::move(single), Severity::error, "pairs of hosts can not connect"))
+      problems_.push_back(std::move(one));
   }
 
   const Findings& findings_;
@@ -262,6 +267,12 @@ double median(std::vector<Value> values) {
   return static_cast<double>(*middle);
 }
 
+/// Of a full packet, without its headers.
+std::uint32_t ping_bytes(const agent::Measured& result) {
+  constexpr std::uint32_t kHeaders = 28, kUsual = 1500;
+  return (result.path_mtu > kHeaders ? result.path_mtu : kUsual) - kHeaders;
+}
+
 void add_failed_measurement(const Findings& findings, const MeasuredPair& pair,
                             std::vector<Problem>& problems) {
   const std::string& from = findings.hosts[pair.from].label;
@@ -277,9 +288,9 @@ void add_failed_measurement(const Findings& findings, const MeasuredPair& pair,
        {from, to},
        fmt::format("small messages pass from {} to {}, large ones do not: {}", from, to, pair.result.why_not),
        fmt::format("full packets get lost on the way: give the interfaces of both, and what "
-                   "lies between, the same MTU, and let ICMP pass; 'ping -M do -s 1472 {}' on "
+                   "lies between, the same MTU, and let ICMP pass; 'ping -M do -s {} {}' on "
                    "{} tries it",
-                   host_in(pair.address), from)});
+                   ping_bytes(pair.result), host_in(pair.address), from)});
 }
 
 }  // namespace
@@ -294,11 +305,11 @@ std::vector<Problem> problems_of_pairs(const Findings& findings) {
 }
 
 std::vector<Problem> problems_of_speed(const Findings& findings) {
-  std::vector<Problem> problems;
+  std::vector<Problem> failures, slow_ways;
   std::vector<double> rates, times;
   for (const MeasuredPair& pair : findings.measured) {
     const bool known = findings.hosts[pair.from].lost || findings.hosts[pair.to].lost;
-    if (!pair.result.why_not.empty() && !known) add_failed_measurement(findings, pair, problems);
+    if (!pair.result.why_not.empty() && !known) add_failed_measurement(findings, pair, failures);
     if (const double rate = bandwidth_of(pair.result); rate > 0) rates.push_back(rate);
     if (pair.result.round_trip_ns > 0) times.push_back(static_cast<double>(pair.result.round_trip_ns));
   }
@@ -310,14 +321,18 @@ std::vector<Problem> problems_of_speed(const Findings& findings) {
     if (!slow && !late) continue;
     const std::string& from = findings.hosts[pair.from].label;
     const std::string& to = findings.hosts[pair.to].label;
-    problems.push_back({Severity::warning,
-                        {from, to},
-                        fmt::format("from {} to {} it is {:.2f} Gbit/s and {:.2f} ms there and back; between "
-                                    "other hosts {:.2f} Gbit/s and {:.2f} ms",
-                                    from, to, rate / 1e9, time / 1e6, usual_rate / 1e9, usual_time / 1e6),
-                        "look at link speed and errors (ethtool, ip -s link), and for other traffic; the "
-                        "slowest pair sets a job's pace"});
+    slow_ways.push_back(
+        {Severity::warning,
+         {from, to},
+         fmt::format("from {} to {} it is {:.2f} Gbit/s and {:.2f} ms there and back; between "
+                     "other hosts {:.2f} Gbit/s and {:.2f} ms",
+                     from, to, rate / 1e9, time / 1e6, usual_rate / 1e9, usual_time / 1e6),
+         "look at link speed and errors (ethtool, ip -s link), and for other traffic; the "
+         "slowest pair sets a job's pace"});
   }
+  auto problems = bounded(std::move(failures), Severity::error, "pairs of hosts could not be measured");
+  for (Problem& one : bounded(std::move(slow_ways), Severity::warning, "pairs of hosts are as slow"))
+    problems.push_back(std::move(one));
   return problems;
 }
 

@@ -125,6 +125,28 @@ TEST_CASE("Ctrl-C ends it at any time, with what is known by then") {
   CHECK(launcher.nothing_is_left());
 }
 
+TEST_CASE("--timeout bounds an examination, and a host that never answers is named by itself") {
+  const StubSsh ssh = StubSsh::with_body(fmt::format("[ $host = slow ] && exec sleep 60; {}", kLogIn));
+  RunningLauncher bounded(doctor(ssh, {"--timeout", "1", "-H", "quick,slow"}));
+  CHECK(bounded.wait() == 124);
+  CHECK_THAT(bounded.output(), Contains("stopped by --timeout"));
+  CHECK(bounded.nothing_is_left());
+  RunningLauncher patient(doctor(ssh, {"--start-timeout", "1", "-H", "quick,slow"}));
+  CHECK(patient.wait() == 1);
+  CHECK_THAT(words_of(patient.output()), Contains("ERROR slow: no agent began to speak in time"));
+  CHECK(patient.nothing_is_left());
+}
+
+TEST_CASE("Ctrl-Z holds an examination, and it goes on") {
+  const StubSsh ssh;
+  RunningLauncher launcher(doctor(ssh, {"-v", "-H", "a,b,c"}));
+  REQUIRE(launcher.wait_for_error("host a calls itself"));
+  launcher.signal(SIGTSTP);
+  REQUIRE(launcher.wait_for_stopped(1));
+  launcher.signal(SIGCONT);
+  CHECK(launcher.wait() == 0);
+}
+
 TEST_CASE("a job's own words may follow: they are how to go on") {
   const StubSsh ssh;
   RunningLauncher launcher(doctor(ssh, {"-H", "a:2", "./train", "--epochs", "3"}));
