@@ -180,10 +180,13 @@ Status Doctor::prepare(LocalAgent local, const Result<rlimit>& descriptor_limit)
   request.search_path = search_path_of({});
   request.environment = inherited_environment();
   request.signal_mask = signals_.original_mask();
-  if (descriptor_limit.ok())
+  if (descriptor_limit.ok()) {
     request.descriptor_limit = *descriptor_limit;
-  else if (add_own(descriptor_limit.status()); ::getrlimit(RLIMIT_NOFILE, &request.descriptor_limit) != 0)
-    return system_failure(Code::internal, "getrlimit", errno);
+  } else {
+    add_own(descriptor_limit.status());
+    if (::getrlimit(RLIMIT_NOFILE, &request.descriptor_limit) != 0)
+      return system_failure(Code::internal, "getrlimit", errno);
+  }
   fleet_.start(std::move(local), std::move(request));
   return {};
 }

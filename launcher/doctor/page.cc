@@ -251,7 +251,7 @@ class Page {
       if (pair == nullptr || pair->result.round_trip_ns == 0) return state(from, to);
       return fmt::format("{:.0f}", static_cast<double>(pair->result.round_trip_ns) / 1000);
     });
-    table("bandwidth from row to column, Gbit/s", [this](std::size_t from, std::size_t to) {
+    table("bandwidth of one connection from row to column, Gbit/s", [this](std::size_t from, std::size_t to) {
       const MeasuredPair* pair = measured_between(findings_, from, to);
       if (pair == nullptr) return state(from, to);
       const double rate = bandwidth_of(pair->result);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "launcher/doctor/diagnosis.h"
+#include "launcher/doctor/probe_wire.h"
 #include "lib/interfaces.h"
 #include "lib/store/socket.h"
 
@@ -200,7 +201,8 @@ std::map<std::string, DeadWays> dead_ways(const Findings& findings) {
     const HostFindings& host = findings.hosts[from];
     if (!host.facts) continue;
     for (const agent::Attempt& one : host.attempts) {
-      if (one.reached || one.store || one.host >= findings.hosts.size()) continue;
+      const bool failed = !one.reached && one.why_not != kNoTime;
+      if (!failed || one.store || one.host >= findings.hosts.size()) continue;
       const HostFindings& other = findings.hosts[one.host];
       if (!other.facts || other.lost || path_between(findings, from, one.host).reached == nullptr) continue;
       const std::string address = host_in(one.address);

@@ -33,7 +33,6 @@ constexpr std::size_t kMostRoundTrips = 200;
 constexpr milliseconds kRoundTripTime{60};
 constexpr std::size_t kBlockBytes = 256 * 1024;
 constexpr const char* kWrongHost = "another host answers there";
-constexpr const char* kNoTime = "there was no time left to try it";
 
 void attempt(agent::Attempt& one, const Secret& secret, Deadline deadline) {
   const auto dialled =

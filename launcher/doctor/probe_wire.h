@@ -22,6 +22,9 @@ inline constexpr const char* kEchoRole = "doctor echo";    ///< every byte comes
 inline constexpr const char* kSinkRole = "doctor sink";
 inline constexpr std::size_t kSinkReplyBytes = 16;
 
+/// In place of a failure, for an address that nobody came to.
+inline constexpr const char* kNoTime = "there was no time left to try it";
+
 inline Bytes host_payload(std::uint32_t host) { return wire::Writer().text("doctor").number(host).take(); }
 
 /// Whether the responder is a host's, and not the job's store.
