@@ -184,7 +184,7 @@ void HostLink::read_errors() {
 
 void HostLink::channel_ended(const Status& why) {
   if (over()) return;
-  if (!why.ok()) return lose(why.text());
+  if (!why.ok()) return lose(with_hint(why.failure().cause, why.failure().hint));
   explain_by_ = Deadline::Clock::now() + kExplanation;
 }
 

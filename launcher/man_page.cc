@@ -60,16 +60,19 @@ constexpr std::string_view kOtherHosts =
     "host's own, unless \\-x names them. PATH is this host's, and finds the program.";
 
 constexpr std::string_view kDoctor =
-    "With \\fBdoctor\\fR as its first word rondelrun starts no job, but looks at the hosts that one would run "
+    "With \\fBdoctor\\fR as its first word rondelrun starts no job, but looks at the hosts that one would "
+    "run "
     "on, in the same way and with the same options; without any, at this host. Each host says what it is "
     "like: version, cores and the limit of its control group, memory, /dev/shm, open files, memory that may "
     "be locked, network interfaces, RDMA devices and GPUs, usable transports, how its own name is resolved, "
-    "and its clock. Then each tries to connect to each other, at every address that \\-\\-net admits, on ports "
+    "and its clock. Then each tries to connect to each other, at every address that \\-\\-net admits, on "
+    "ports "
     "of RONDEL_PORTS when that is set, and to this host; and pairs of hosts, one after the other, measure "
     "round trip and bandwidth. Where there are more pairs than half a minute is enough for, some are left "
     "out.\n.PP\nOne page, or with \\-\\-json an object, says what was found, what is wrong and how it is "
     "mended: an error would keep a job from starting or from running, a warning would not. A host that can "
-    "not be examined keeps no other from being. A program may follow, and is not started: it becomes part of the "
+    "not be examined keeps no other from being. A program may follow, and is not started: it becomes part of "
+    "the "
     "command to go on with. (A program that is itself called doctor is started with an option in front of "
     "it.)";
 
@@ -92,7 +95,9 @@ constexpr std::string_view kExamples =
 
 std::string launcher_man_page(const std::string& version) {
   std::string page = heading("rondelrun", 1, version, "start the ranks of a job and end them together");
-  page += ".SH SYNOPSIS\n.B rondelrun\n\\-np N [options] program [arguments...]\n.br\n.B rondelrun doctor\n[options] [program [arguments...]]\n";
+  page +=
+      ".SH SYNOPSIS\n.B rondelrun\n\\-np N [options] program [arguments...]\n.br\n.B rondelrun "
+      "doctor\n[options] [program [arguments...]]\n";
   page += fmt::format(".SH DESCRIPTION\n{}\n.SH OPTIONS\n", kDescription);
   for (const OptionRow& row : option_rows())
     page += entry(row.value.empty() ? row.names : row.names + " " + row.value, row.text);

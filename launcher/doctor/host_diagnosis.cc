@@ -8,6 +8,7 @@
 
 #include "launcher/doctor/diagnosis.h"
 #include "launcher/resources.h"
+#include "launcher/ssh_command.h"
 #include "lib/interfaces.h"
 
 namespace rondel::doctor {
@@ -186,12 +187,13 @@ void look_at_transport(const Case& one) {
 
 std::vector<Problem> problems_of_host(const Findings& findings, const HostFindings& host) {
   std::vector<Problem> problems;
-  if (host.lost)
+  if (host.lost) {
+    const auto [cause, hint] = split_hint(*host.lost);
+    const std::string by_hand =
+        host.by_hand.empty() ? "start rondelrun doctor again" : "try it by hand: " + host.by_hand;
     problems.push_back(
-        {Severity::error,
-         {host.label},
-         *host.lost,
-         host.by_hand.empty() ? "start rondelrun doctor again" : "try it by hand: " + host.by_hand});
+        {Severity::error, {host.label}, cause, hint.empty() ? by_hand : hint + "; " + by_hand});
+  }
   if (!host.facts) return problems;
   const Case one{findings, host, *host.facts, problems};
   look_at_files(one);

@@ -103,7 +103,8 @@ END
     cat "$work/out"
     shows 'ERROR h2: .* there is version 0.0.1 (protocol 9), this is version'
     shows 'ERROR h3: .*/bin/rondelrun is not there'
-    shows "fix: try it by hand: ssh h3 $work/bin/rondelrun --version"
+    shows 'fix: install the same one, or give its place with --remote-path; try it by hand: ssh h2 '
+    shows "fix: install the same rondelrun .*; try it by hand: ssh h3 $work/bin/rondelrun --version"
     shows 'ERROR h4: a process may have 40 open files at most; starting 8 ranks takes 48'
     shows 'warning h4: its own name h4 leads to 127.0.1.1'
     shows '3 errors, '
