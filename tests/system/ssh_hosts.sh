@@ -6,6 +6,7 @@ set -eu
 
 rondelrun=$1 helper=$2 train=$3 digits=$4 case_name=$5
 slots2=h1:2,h2:2,h3:2,h4:2
+# shellcheck source=tests/system/ssh_world.sh
 . "$(dirname "$0")/ssh_world.sh"
 
 start_stubborn_job() {
@@ -25,7 +26,7 @@ case $case_name in
       cmp "$work/local" "$work/remote.$from" || fail "the parameters differ from a local run's"
       nothing_is_left
     done
-    from=0
+    from=0 # for launch()
     expect_code 0 -np 8 -H $slots2 "$train" --data "$digits" # shared memory inside the hosts
     ;;
   start) # 16 ranks on 4 hosts: who and where they are, what nobody else may see, how soon they meet

@@ -55,7 +55,8 @@ rondel::doctor::RdmaFacts rdma_port(const std::string& state) {
 }  // namespace
 
 TEST_CASE("healthy hosts have no problem, be they one or many") {
-  for (const std::size_t hosts : {1, 2, 3, 20}) CHECK(diagnose(healthy(hosts)).empty());
+  for (const std::size_t hosts : std::initializer_list<std::size_t>{1, 2, 3, 20})
+    CHECK(diagnose(healthy(hosts)).empty());
 }
 
 TEST_CASE("a host that is lost is an error that names it, why, and how to look for oneself") {
@@ -148,12 +149,13 @@ TEST_CASE("a closed way is named with its direction; a host that nobody reaches,
   CHECK_THAT(problems.front().words,
              Contains("h3 can not connect to h1 (but h1 to h3); ") && Contains("no answer"));
   CHECK_THAT(problems.front().fix, Contains("firewall of h1") && Contains("RONDEL_PORTS"));
-  for (const std::size_t from : {1, 3}) close_way(findings, from, 0);
+  for (const std::size_t from : std::initializer_list<std::size_t>{1, 3}) close_way(findings, from, 0);
   problems = diagnose(findings);
   REQUIRE(problems.size() == 1);
   CHECK_THAT(problems.front().words, Contains("no host can connect to h1"));
   findings = healthy(4);
-  for (const std::size_t to : {0, 1, 3}) close_way(findings, 2, to, "connecting to x: No route to host");
+  for (const std::size_t to : std::initializer_list<std::size_t>{0, 1, 3})
+    close_way(findings, 2, to, "connecting to x: No route to host");
   problems = diagnose(findings);
   REQUIRE(problems.size() == 1);
   CHECK_THAT(problems.front().words, Contains("h3 can connect to no other host"));
@@ -167,7 +169,8 @@ TEST_CASE("a closed way is named with its direction; a host that nobody reaches,
 
 TEST_CASE("names of one machine are said together") {
   Findings findings = healthy(9);
-  for (const std::size_t host : {2, 5, 7}) findings.hosts[host].machine = "boot/same";
+  for (const std::size_t host : std::initializer_list<std::size_t>{2, 5, 7})
+    findings.hosts[host].machine = "boot/same";
   const auto problems = diagnose(findings);
   REQUIRE(problems.size() == 1);
   CHECK(problems.front().severity == Severity::warning);

@@ -67,7 +67,7 @@ TEST_CASE("lines fit, and hold nothing that a terminal would act on, whatever a 
   findings.hosts[1].facts->nics[1].name = "\x1b[2Jeth0\n\xff";
   findings.hosts[1].lost = std::string(300, 'x') + " \x1b]0;title\x07 " + std::string(50, 'y') + " z";
   findings.hosts[2].label = std::string(80, 'n');
-  for (const std::size_t width : {0, 40, 61, 100, 1000}) {
+  for (const std::size_t width : std::initializer_list<std::size_t>{0, 40, 61, 100, 1000}) {
     const std::string text = page_of(findings, width);
     for (const char c : text) CHECK((c == '\n' || (c >= ' ' && c <= '~')));
   }
