@@ -84,6 +84,7 @@ class Doctor final : public HostLink::Listener {
   void take(HostLink& link, const agent::Reached& reached);
   void take(HostLink& link, const agent::Measured& measured);
   void take(HostLink& link, const agent::StartFailed& failed);
+  void take(HostLink& link, const agent::Done& done);
   void take_signals();
   void suspend();
   void stop(const std::string& why, int exit_code, Clock::time_point now);
@@ -228,7 +229,6 @@ void Doctor::take(HostLink& link, const agent::Hello& hello) {
   order.secret.assign(secret_.bytes().begin(), secret_.bytes().end());
   order.net = plan_.net;
   order.ports = plan_.ports;
-  order.ranks = static_cast<std::uint32_t>(found.ranks);
   order.silence = link.setup().local ? milliseconds(0) : plan_.silence + kAfterSilence;
   patient(link).due = Clock::now() + kFactsTime;
   link.give(order);
@@ -255,6 +255,10 @@ void Doctor::take(HostLink& link, const agent::Examined& examined) {
 }
 
 void Doctor::take(HostLink& link, const agent::StartFailed& failed) { link.lose(failed.why); }
+
+void Doctor::take(HostLink& link, const agent::Done&) {
+  if (stage_ != Stage::leaving) host(link).lost = "its agent left before it was told to";
+}
 
 void Doctor::take(HostLink& link, const agent::Reached& reached) {
   if (stage_ != Stage::reaching) return;

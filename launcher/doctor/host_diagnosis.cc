@@ -194,6 +194,9 @@ std::vector<Problem> problems_of_host(const Findings& findings, const HostFindin
     problems.push_back(
         {Severity::error, {host.label}, cause, hint.empty() ? by_hand : hint + "; " + by_hand});
   }
+  if (!host.lost && !host.facts)
+    problems.push_back(
+        {Severity::error, {host.label}, "it was not examined", "start rondelrun doctor again"});
   if (!host.facts) return problems;
   const Case one{findings, host, *host.facts, problems};
   look_at_files(one);

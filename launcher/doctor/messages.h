@@ -19,7 +19,6 @@ struct Examine {
   std::uint32_t host = 0;  ///< its number, by which others can tell who answers
   Bytes secret;
   std::string net, ports;             ///< RONDEL_NET, RONDEL_PORTS
-  std::uint32_t ranks = 0;            ///< that a job would start there
   std::chrono::milliseconds silence;  ///< as in an Order
 };
 struct ClockAsk {

@@ -65,7 +65,6 @@ agent::FromLauncher any_probe(Random& random) {
                             .secret = Bytes(rondel::Secret::kBytes),
                             .net = any_text(random),
                             .ports = any_text(random),
-                            .ranks = 3,
                             .silence = time};
     case 1:
       return agent::ClockAsk{static_cast<std::uint32_t>(random.below(1000))};

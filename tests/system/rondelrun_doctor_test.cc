@@ -82,8 +82,8 @@ TEST_CASE("what a host says that is no report is refused, and hides nothing of t
   // The agent itself greets, and leaves as nobody speaks to it; what follows is not its own.
   const std::string head = "if [ $host = b ]; then sh -c \"$command\" </dev/null; ";
   const std::string tail = std::string("; exec cat >/dev/null; fi; ") + kLogIn;
-  for (const char* sends :
-       {R"(printf "\004\000\000\000zzzz")", R"(printf "\377\377\377\377")", "head -c 100000 /dev/urandom"}) {
+  for (const char* sends : {R"(printf "\004\000\000\000zzzz")", R"(printf "\377\377\377\377")",
+                            R"(printf "\001\000\000\000\010")", "head -c 100000 /dev/urandom"}) {
     const StubSsh ssh = StubSsh::with_body(head + sends + tail);
     RunningLauncher launcher(doctor(ssh, {"-H", "a,b,c", "--json"}));
     INFO(sends);

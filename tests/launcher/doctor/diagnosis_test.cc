@@ -70,6 +70,12 @@ TEST_CASE("a host that is lost is an error that names it, why, and how to look f
   CHECK_THAT(problem.fix, Contains("ssh h2 rondelrun --version"));
 }
 
+TEST_CASE("a host of which nothing is known is no healthy host") {
+  const Problem problem = only_problem([](HostFindings& host) { host.facts.reset(); });
+  CHECK(problem.severity == Severity::error);
+  CHECK_THAT(problem.words, Contains("h2: it was not examined"));
+}
+
 TEST_CASE("limits on open files: too low to start is an error, too low for many connections a warning") {
   auto problem = only_fact_problem([](HostFacts& facts) { facts.open_files = {.soft = 35, .hard = 35}; });
   CHECK(problem.severity == Severity::error);
