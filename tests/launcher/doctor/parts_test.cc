@@ -94,7 +94,8 @@ TEST_CASE("a host looks for others in its own networks first, and not for those 
 
 TEST_CASE("RDMA ports, GPUs and memory nodes are read from the system's files") {
   const rondel::test::TemporaryDirectory folder;
-  const std::string root = folder.path(), port = root + "/sys/class/infiniband/mlx5_0/ports/1";
+  const std::string& root = folder.path();
+  const std::string port = root + "/sys/class/infiniband/mlx5_0/ports/1";
   CHECK(doctor::rdma_under(root).empty());
   CHECK(doctor::gpus_under(root).empty());
   write(port + "/state", "4: ACTIVE");
