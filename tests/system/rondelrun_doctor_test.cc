@@ -12,7 +12,6 @@
 
 using Catch::Matchers::Contains;
 using nlohmann::json;
-using rondel::test::Gate;
 using rondel::test::LaunchSetup;
 using rondel::test::RunningLauncher;
 using rondel::test::StubSsh;

@@ -15,7 +15,6 @@
 
 namespace agent = rondel::agent;
 using Catch::Matchers::Contains;
-using rondel::Deadline;
 using rondel::EventLoop;
 using rondel::Secret;
 using rondel::doctor::PortFacts;
