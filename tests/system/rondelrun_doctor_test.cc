@@ -40,7 +40,7 @@ std::string words_of(const std::string& page) {
 
 json report_of(const RunningLauncher& launcher) {
   INFO(launcher.output());
-  const json report = json::parse(launcher.output(), nullptr, false);
+  json report = json::parse(launcher.output(), nullptr, false);
   REQUIRE(report.is_object());
   return report;
 }
