@@ -55,17 +55,19 @@ class Agent {
 
  private:
   enum class Stage {
-    waiting,   // for the order
-    seeking,   // the store, at one address after the other
-    running,   // ranks live, or may
-    ending,    // whatever lives of the job is being ended
-    draining,  // the rest of the output is on its way
+    waiting,    // for the order
+    seeking,    // the store, at one address after the other
+    running,    // ranks live, or may
+    ending,     // whatever lives of the job is being ended
+    draining,   // the rest of the output is on its way
+    examining,  // no job, but the host
     done
   };
 
   Agent(AgentSetup setup, EventLoop loop, SignalSource signals)
       : elsewhere_(setup.elsewhere),
         version_(std::move(setup.version)),
+        look_(std::move(setup.look)),
         loop_(std::move(loop)),
         signals_(std::move(signals)),
         channel_(loop_, std::move(setup.from_launcher), std::move(setup.to_launcher)),
@@ -83,6 +85,9 @@ class Agent {
   Status take(agent::InputPiece& piece) { return input_.take(piece.bytes); }
   Status take(agent::InputEnd&) { return input_.end(), Status(); }
   Status take(agent::Alive&) { return {}; }
+  Status take(agent::Examine& order);
+  template <class Probe>  // ClockAsk, Reach, Measure
+  Status take(Probe& probe);
   Status prepare(agent::Order& order, const Secret& secret);
   void seek();
   void start_ranks(const std::string& store);
@@ -93,12 +98,16 @@ class Agent {
   void take_signals();
   void end_job(Milliseconds grace);
   void abandon();
+  bool watches_launcher() const {
+    return (ranks_ || examiner_) && silence_.count() > 0 && !paused_ && !abandoned_;
+  }
   void look_around(Clock::time_point now);
   void end(Clock::time_point now);
   Clock::time_point next_look(Clock::time_point now) const;
 
   const bool elsewhere_;
   const std::string version_;
+  const doctor::TransportLook look_;
   EventLoop loop_;
   SignalSource signals_;
   FrameChannel channel_;
@@ -106,6 +115,7 @@ class Agent {
   RankInput input_;
   std::optional<Guardian> guardian_;
   std::optional<HostRanks> ranks_;
+  std::unique_ptr<doctor::Examiner> examiner_;
   JobMark mark_;
   UniqueFd forwarded_;  // the stdin rank's end of its pipe, until that rank is started
   Stage stage_ = Stage::waiting;
@@ -113,6 +123,7 @@ class Agent {
   bool paused_ = false;  // the launcher is stopped, and so are the ranks: its silence says nothing
   std::optional<agent::Order> order_;  // while its store is sought
   std::optional<StoreSearch> search_;
+  Milliseconds silence_{};  // of the launcher, then it has vanished; 0: never
   Clock::time_point heard_ = Clock::now();
   Clock::time_point next_sign_ = Clock::time_point::max();
   Clock::time_point kill_at_ = Clock::time_point::max();
@@ -153,6 +164,8 @@ void Agent::run() {
     look_around(Clock::now());
   }
   channel_.flush_within(Milliseconds(5'000));
+  // Threads of an examination may still be at work: what they use must not go before them.
+  if (examiner_) ::_exit(0);
 }
 
 Status Agent::take(std::span<const std::byte> body) {
@@ -160,7 +173,9 @@ Status Agent::take(std::span<const std::byte> body) {
   if (!message.ok()) return std::move(message).status();
   heard_ = Clock::now();
   paused_ = false;
-  if (std::holds_alternative<agent::Order>(*message) != (stage_ == Stage::waiting))
+  const bool is_order =
+      std::holds_alternative<agent::Order>(*message) || std::holds_alternative<agent::Examine>(*message);
+  if (is_order != (stage_ == Stage::waiting))
     return Status(Code::refused, "the one order is not where it belongs");
   return std::visit([this](auto& one) { return take(one); }, *message);
 }
@@ -169,6 +184,7 @@ Status Agent::take(agent::Order& order) {
   const auto secret = Secret::from_bytes(order.secret);
   if (!secret.ok()) return secret.status();
   order_ = std::move(order);
+  silence_ = order_->silence;
   const Status prepared = prepare(*order_, *secret);
   if (!prepared.ok()) {
     fail_to_start(prepared);
@@ -217,7 +233,8 @@ void Agent::fail_to_start(const Status& why) {
 void Agent::start_ranks(const std::string& store) {
   stage_ = Stage::running;
   search_.reset();
-  const auto limit = make_room_for_descriptors(32 + 2 * order_->ranks.size(), order_->ranks.size(), "agent");
+  const auto limit =
+      make_room_for_descriptors(agent_descriptors(order_->ranks.size()), order_->ranks.size(), "agent");
   if (!limit.ok()) return fail_to_start(limit.status());
   auto bindings = bind_on_this_host(order_->binding, static_cast<Rank>(order_->ranks.size()));
   if (!bindings.ok()) return fail_to_start(bindings.status());
@@ -273,7 +290,25 @@ Status Agent::take(agent::Kill&) {
   return {};
 }
 
+Status Agent::take(agent::Examine& order) {
+  auto examiner = doctor::Examiner::start(loop_, order, look_,
+                                          [this](const agent::FromAgent& message) { send(message); });
+  stage_ = Stage::examining;
+  silence_ = order.silence;
+  if (!examiner.ok()) return send(agent::StartFailed{examiner.status().text()}), Status();
+  examiner_ = *std::move(examiner);
+  if (elsewhere_) next_sign_ = Clock::now();
+  return {};
+}
+
+template <class Probe>
+Status Agent::take(Probe& probe) {
+  if (examiner_) return examiner_->take(probe), Status();
+  return Status(Code::refused, "a probe without an examination");
+}
+
 Status Agent::take(agent::Finish& finish) {
+  if (stage_ == Stage::examining) stage_ = Stage::draining;
   if (stage_ == Stage::running) end_job(finish.grace);
   return {};
 }
@@ -327,15 +362,13 @@ void Agent::abandon() {
 void Agent::show_life(Clock::time_point now) {
   if (now < next_sign_ || abandoned_) return;
   send(agent::Alive{});
-  const auto silence = order_ ? order_->silence : ranks_->order().silence;
-  next_sign_ = now + std::max(silence / kSignsPerSilence, kSweepPause);
+  next_sign_ = now + std::max(silence_ / kSignsPerSilence, kSweepPause);
 }
 
 void Agent::look_around(Clock::time_point now) {
   show_life(now);
   if (stage_ == Stage::seeking) seek();
-  const bool watched = ranks_ && ranks_->order().silence.count() > 0 && !paused_ && !abandoned_;
-  if (watched && now - heard_ >= ranks_->order().silence) abandon();
+  if (watches_launcher() && now - heard_ >= silence_) abandon();
   if (stage_ == Stage::running && now >= kill_at_ && ranks_ && !ranks_->all_ended()) {
     ranks_->signal_ranks(SIGKILL);
     signal_job(mark_, SIGKILL);
@@ -360,11 +393,10 @@ Clock::time_point Agent::next_look(Clock::time_point now) const {
   if (stage_ == Stage::ending) return now + kSweepPause;
   if (stage_ == Stage::draining) return now + 5 * kSweepPause;
   auto next = abandoned_ ? now + std::chrono::hours(1) : std::min(now + std::chrono::hours(1), next_sign_);
+  if (watches_launcher()) next = std::min(next, heard_ + silence_);
   if (!ranks_) return next;
   if (kill_at_ != Clock::time_point::max() && !ranks_->all_ended())
     next = std::min(next, std::max(kill_at_, now + kSweepPause));
-  if (ranks_->order().silence.count() > 0 && !paused_)
-    next = std::min(next, heard_ + ranks_->order().silence);
   return next;
 }
 
@@ -380,7 +412,7 @@ int run_agent(AgentSetup setup) {
   return 0;
 }
 
-Result<LocalAgent> fork_agent(const std::string& version) {
+Result<LocalAgent> fork_agent(const std::string& version, doctor::TransportLook look) {
   constexpr int kPipeBytes = 1 << 20;
   int down[2], up[2];
   if (::pipe2(down, O_CLOEXEC) != 0) return system_failure(Code::out_of_resources, "pipe", errno);
@@ -402,7 +434,8 @@ Result<LocalAgent> fork_agent(const std::string& version) {
   ::_exit(run_agent({.from_launcher = std::move(from_launcher),
                      .to_launcher = std::move(to_launcher),
                      .version = version,
-                     .elsewhere = false}));
+                     .elsewhere = false,
+                     .look = std::move(look)}));
 }
 
 }  // namespace rondel

@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "launcher/doctor/examiner.h"
 #include "lib/status.h"
 #include "lib/unique_fd.h"
 
@@ -15,8 +16,9 @@ namespace rondel {
 struct AgentSetup {
   UniqueFd from_launcher;
   UniqueFd to_launcher;
-  std::string version;    ///< of this program
-  bool elsewhere = true;  ///< on another host than the launcher, whose standard input is not ours
+  std::string version;              ///< of this program
+  bool elsewhere = true;            ///< on another host than the launcher, whose standard input is not ours
+  doctor::TransportLook look = {};  ///< for an examination
 };
 
 /// Runs until the job is over; returns the process's exit code. Standard input, output and error must be
@@ -30,6 +32,6 @@ struct LocalAgent {
   UniqueFd to_agent;
   UniqueFd from_agent;
 };
-Result<LocalAgent> fork_agent(const std::string& version);
+Result<LocalAgent> fork_agent(const std::string& version, doctor::TransportLook look = {});
 
 }  // namespace rondel

@@ -29,6 +29,7 @@ class FieldWriter {
   void put(bool value) { writer_.number(static_cast<std::uint8_t>(value)); }
   void put(std::uint16_t value) { writer_.number(value); }
   void put(std::uint32_t value) { writer_.number(value); }
+  void put(std::uint64_t value) { writer_.number(value); }
   void put(std::int32_t value) { writer_.number(static_cast<std::uint32_t>(value)); }
   void put(Stream value) { writer_.number(static_cast<std::uint8_t>(value)); }
   void put(Input value) { writer_.number(static_cast<std::uint8_t>(value)); }
@@ -43,6 +44,8 @@ class FieldWriter {
     (*this)(place.rank, place.size, place.local_rank, place.local_size,
             static_cast<std::uint32_t>(place.host), place.cross_rank, place.cross_size);
   }
+  void put(const ProbeTarget& one) { (*this)(one.host, one.store, one.addresses); }
+  void put(const Attempt& one) { (*this)(one.host, one.store, one.address, one.reached, one.why_not); }
   void put(const RankEnding& one) { (*this)(one.rank, one.ending.code, one.ending.signal); }
   void put(const std::set<std::string, std::less<>>& names) {
     put(std::vector<std::string>(names.begin(), names.end()));
@@ -72,6 +75,7 @@ class FieldReader {
   void get(bool& value) { value = small(2) == 1; }
   void get(std::uint16_t& value) { value = reader_.number<std::uint16_t>(); }
   void get(std::uint32_t& value) { value = reader_.number<std::uint32_t>(); }
+  void get(std::uint64_t& value) { value = reader_.number<std::uint64_t>(); }
   void get(std::int32_t& value) { value = static_cast<std::int32_t>(reader_.number<std::uint32_t>()); }
   void get(Stream& value) { value = static_cast<Stream>(small(kStreams)); }
   void get(Input& value) { value = static_cast<Input>(small(3)); }
@@ -97,6 +101,8 @@ class FieldReader {
             place.cross_size);
     place.host = host;
   }
+  void get(ProbeTarget& one) { (*this)(one.host, one.store, one.addresses); }
+  void get(Attempt& one) { (*this)(one.host, one.store, one.address, one.reached, one.why_not); }
   void get(RankEnding& one) {
     (*this)(one.rank, one.ending.code, one.ending.signal);
     const auto within = [](int value, int most) { return value >= 0 && value <= most; };
@@ -156,6 +162,22 @@ void visit_fields(Visit& visit, Message& m) {
     visit(m.store);
   else if constexpr (std::is_same_v<M, Hello>)
     visit(m.protocol, m.version, m.host, m.address, m.free_port, m.pid, m.machine);
+  else if constexpr (std::is_same_v<M, Examine>)
+    visit(m.host, m.secret, m.net, m.ports, m.silence);
+  else if constexpr (std::is_same_v<M, ClockAsk>)
+    visit(m.number);
+  else if constexpr (std::is_same_v<M, ClockTell>)
+    visit(m.number, m.nanoseconds);
+  else if constexpr (std::is_same_v<M, Reach>)
+    visit(m.targets, m.patience, m.limit);
+  else if constexpr (std::is_same_v<M, Measure>)
+    visit(m.host, m.address, m.time, m.limit);
+  else if constexpr (std::is_same_v<M, Examined>)
+    visit(m.facts);
+  else if constexpr (std::is_same_v<M, Reached>)
+    visit(m.attempts);
+  else if constexpr (std::is_same_v<M, Measured>)
+    visit(m.host, m.why_not, m.round_trip_ns, m.bytes, m.bulk_ns, m.path_mtu);
   else
     static_assert(std::is_empty_v<M>, "a message whose fields are not written");
 }
@@ -215,8 +237,11 @@ Bytes encode(const FromAgent& message) { return encode_any(message); }
 
 Result<FromLauncher> decode_from_launcher(std::span<const std::byte> body) {
   auto message = decode_body<FromLauncher>(body);
-  if (message.ok())
-    if (const Order* order = std::get_if<Order>(&*message)) RONDEL_TRY(check(*order));
+  if (!message.ok()) return message;
+  if (const Order* order = std::get_if<Order>(&*message)) RONDEL_TRY(check(*order));
+  const Examine* examine = std::get_if<Examine>(&*message);
+  if (examine != nullptr && examine->secret.size() != Secret::kBytes)
+    return Status(Code::refused, "an examination without secret");
   return message;
 }
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "launcher/binding.h"
+#include "launcher/doctor/messages.h"
 #include "launcher/environment.h"
 #include "launcher/placement.h"
 #include "launcher/process.h"
@@ -35,7 +36,7 @@ struct RankEnding {
 
 namespace rondel::agent {
 
-inline constexpr std::uint16_t kProtocol = 1;
+inline constexpr std::uint16_t kProtocol = 2;
 inline constexpr std::string_view kAgentMagic = "\n\x01\x02rondelrun agent speaks\x02\x01\n";
 inline constexpr std::size_t kFrameLimit = 16U << 20U;  ///< of a body; an order holds a whole environment
 inline constexpr std::size_t kPieceBytes = 64 * 1024;   ///< of output or input in one message
@@ -93,7 +94,8 @@ struct InputEnd {};
 /// Nothing but a sign of life; agents on other hosts send it too.
 struct Alive {};
 
-using FromLauncher = std::variant<Order, Signal, Kill, Finish, Room, InputPiece, InputEnd, Alive>;
+using FromLauncher = std::variant<Order, Signal, Kill, Finish, Room, InputPiece, InputEnd, Alive, Examine,
+                                  ClockAsk, Reach, Measure>;
 
 // Of the agent:
 
@@ -139,9 +141,8 @@ struct InputRoom {
 };
 /// Nothing of the job is left here; the agent's last message.
 struct Done {};
-
-using FromAgent =
-    std::variant<Hello, Started, Output, OutputEnd, Ended, StartFailed, Joined, InputRoom, Done, Alive>;
+using FromAgent = std::variant<Hello, Started, Output, OutputEnd, Ended, StartFailed, Joined, InputRoom, Done,
+                               Alive, Examined, ClockTell, Reached, Measured>;
 
 Bytes encode(const FromLauncher& message);
 Bytes encode(const FromAgent& message);

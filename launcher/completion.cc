@@ -61,8 +61,9 @@ _rondelrun() {{
       continue
     fi
     option=${{COMP_WORDS[i]}}
+    if ((i == 1)) && [ "$option" = {doctor} ]; then continue; fi
     case $option in
-{}      -*) left=0 ;;
+{with_value}      -*) left=0 ;;
       *) # the program: what follows is its own
         if declare -F _command_offset >/dev/null; then
           _command_offset "$i"
@@ -75,11 +76,13 @@ _rondelrun() {{
   done
   if ((left > 0)); then
     case $option in
-{}    esac
+{values}    esac
   elif [[ $current == -* ]]; then
-    mapfile -t COMPREPLY < <(compgen -W '{}' -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W '{names}' -- "$current")
   else
-    mapfile -t COMPREPLY < <(compgen -c -f -- "$current")
+    local first=''
+    ((COMP_CWORD > 1)) || first={doctor}
+    mapfile -t COMPREPLY < <(compgen -c -f -W "$first" -- "$current")
   fi
 }}
 complete -F _rondelrun rondelrun
@@ -99,7 +102,8 @@ std::string bash_completion() {
       values += fmt::format("      {}) mapfile -t COMPREPLY < <(compgen {} -- \"$current\") ;;\n",
                             pattern_of(row), words);
   }
-  return fmt::format(kScript, with_value, values, names);
+  return fmt::format(kScript, fmt::arg("with_value", with_value), fmt::arg("values", values),
+                     fmt::arg("names", names), fmt::arg("doctor", kDoctorWord));
 }
 
 }  // namespace rondel

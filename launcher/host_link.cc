@@ -93,7 +93,7 @@ void HostLink::send(const agent::FromLauncher& message) {
   if (channel_ && !over()) channel_->send(encode(message));
 }
 
-void HostLink::give(const agent::Order& order) {
+void HostLink::give(const agent::FromLauncher& order) {
   stage_ = Stage::ordered;
   if (!setup_.local && setup_.silence.count() > 0) looked_at_ = heard_at_ = Deadline::Clock::now();
   send(order);
@@ -187,7 +187,7 @@ void HostLink::read_errors() {
 
 void HostLink::channel_ended(const Status& why) {
   if (over()) return;
-  if (!why.ok()) return lose(why.text());
+  if (!why.ok()) return lose(with_hint(why.failure().cause, why.failure().hint));
   explain_by_ = Deadline::Clock::now() + kExplanation;
 }
 

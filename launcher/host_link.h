@@ -26,9 +26,9 @@ class HostLink {
     unstarted,   // or about to be tried again
     connecting,  // to an agent that has not greeted
     greeted,
-    ordered,
-    done,  // nothing of the job is left there
-    lost   // for whatever reason; nothing more will be heard
+    ordered,  // or being examined
+    done,     // nothing of the job is left there
+    lost      // for whatever reason; nothing more will be heard
   };
   /// Who wants to know. The link must not be destroyed meanwhile.
   class Listener {
@@ -67,7 +67,8 @@ class HostLink {
   /// Whether a first or a further login is due.
   bool wants_login(Time now) const { return stage_ == Stage::unstarted && now >= again_at_; }
   void send(const agent::FromLauncher& message);
-  void give(const agent::Order& order);
+  /// An Order, or an Examine in place of one.
+  void give(const agent::FromLauncher& order);
   bool flush_within(std::chrono::milliseconds limit) { return !channel_ || channel_->flush_within(limit); }
   /// After output was used and there is room for more of that stream.
   void return_room(agent::Stream stream);

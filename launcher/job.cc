@@ -89,7 +89,8 @@ class Job final : public HostLink::Listener {
   void take(HostLink& link, const agent::Joined& joined);
   void take(HostLink& link, const agent::InputRoom& room);
   void take(HostLink& link, const agent::Done& done);
-  void take(HostLink& link, const agent::Alive& alive);
+  template <class Message>  // Alive, and what only an examination asks for
+  void take(HostLink&, const Message&) {}
   void lose_ranks(const HostLink& link, const std::string& why);
   void end_streams(const HostLink& link);
   void launch(Clock::time_point now);
@@ -145,9 +146,9 @@ Result<std::unique_ptr<Job>> Job::create(const Options& options, const JobPlan& 
     if (!forked.ok()) return std::move(forked).status();
     local = *std::move(forked);
   }
-  // For each rank its store and its liveness connection and maybe two files, for each host three streams.
   const auto ranks = static_cast<std::size_t>(plan.size());
-  const std::size_t needed = 24 + (options.output_directory.empty() ? 2 : 4) * ranks + 4 * plan.hosts.size();
+  const std::size_t needed =
+      launcher_descriptors(ranks, plan.hosts.size(), !options.output_directory.empty());
   const auto descriptor_limit = make_room_for_descriptors(needed, ranks, "launcher");
   if (!descriptor_limit.ok()) return descriptor_limit.status();
   auto secret = Secret::generate();
@@ -247,8 +248,6 @@ void Job::take(HostLink& link, const agent::Done&) {
   end_streams(link);
   if (supervisor_.any_runs(link.ranks())) lose_ranks(link, "its agent left before its ranks had ended");
 }
-
-void Job::take(HostLink&, const agent::Alive&) {}
 
 void Job::lose_ranks(const HostLink& link, const std::string& why) {
   const std::vector<Rank> ranks = link.ranks();

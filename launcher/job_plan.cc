@@ -132,6 +132,7 @@ Result<JobPlan> make_plan(const Options& options, std::span<const std::string> i
   plan.log_level = config->log_level;
   plan.silence = config->silence_timeout;
   plan.net = config->net;
+  plan.transport = config->transport;
   plan.ports = config->port_range;
   return plan;
 }

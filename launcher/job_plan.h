@@ -34,6 +34,7 @@ struct JobPlan {
   LogLevel log_level = LogLevel::warn;        ///< likewise
   std::chrono::milliseconds silence{};        ///< likewise: of a host, then it is lost
   std::string net;                            ///< likewise: RONDEL_NET
+  std::string transport;                      ///< likewise: RONDEL_TRANSPORT
   std::string ports;                          ///< likewise: RONDEL_PORTS
   BindTo bind_to = BindTo::none;
   std::vector<CpuSet> local_bindings{};  ///< by local rank of this host, for --dry-run

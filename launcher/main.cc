@@ -2,6 +2,7 @@
 // rondelrun: reads the command line and does the one thing that it asks for.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,8 @@
 
 #include "launcher/agent.h"
 #include "launcher/completion.h"
+#include "launcher/doctor/command.h"
+#include "launcher/doctor/doctor.h"
 #include "launcher/host_file.h"
 #include "launcher/job.h"
 #include "launcher/job_plan.h"
@@ -68,6 +71,16 @@ int check_build() {
   return print(text);
 }
 
+/// The same as check_build(), for an examination of this host.
+std::vector<doctor::TransportFacts> look_at_transports(const std::string& net) {
+  Config config;
+  config.net = net;
+  std::vector<doctor::TransportFacts> facts;
+  for (const BackendReport& report : report_backends(config))
+    facts.push_back({report.name, report.built, report.built && report.probe.usable, report.probe.why_not});
+  return facts;
+}
+
 int show_plan(const Options& options, const JobPlan& plan) {
   for (const std::string& warning : options.warnings) fmt::print(stderr, "rondelrun: {}\n", warning);
   for (const std::string& warning : plan.environment.warnings) fmt::print(stderr, "rondelrun: {}\n", warning);
@@ -104,12 +117,40 @@ Status read_hosts(Options& options) {
   return {};
 }
 
+Status complete_hosts(Options& options) {
+  RONDEL_TRY(read_hosts(options));
+  if (!options.ssh.remote_path.empty()) return {};
+  std::error_code error;
+  options.ssh.remote_path = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  return {};
+}
+
+/// As many characters as a line of the terminal has, up to where lines become hard to read.
+std::size_t page_width() {
+  constexpr std::size_t kUsual = 100, kMost = 132;
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? std::min<std::size_t>(size.ws_col, kMost) : kUsual;
+}
+
+int examine(Options options, const std::vector<std::string>& arguments) {
+  if (const Status read = complete_hosts(options); !read.ok()) return fail(kUsageExit, read);
+  const auto host = this_host();
+  if (!host.ok()) return fail(kLaunchFailureExit, host.status());
+  const bool no_ranks = options.hosts.empty() && options.ranks == 0 && options.per_host == 0;
+  if (no_ranks) options.ranks = host->cores;
+  auto plan = make_plan(options, inherited_environment(), host->name);
+  if (!plan.ok()) return fail(kUsageExit, plan.status());
+  configure_log(plan->log_level, "launcher");
+  return doctor::run_doctor(options, doctor::for_examination(*std::move(plan)),
+                            {.version = RONDEL_VERSION,
+                             .look = look_at_transports,
+                             .next = doctor::next_command(arguments, options, no_ranks),
+                             .width = page_width()});
+}
+
 int plan_and_run(Options options) {
-  if (const Status read = read_hosts(options); !read.ok()) return fail(kUsageExit, read);
-  if (options.ssh.remote_path.empty()) {
-    std::error_code error;
-    options.ssh.remote_path = std::filesystem::read_symlink("/proc/self/exe", error).string();
-  }
+  if (const Status read = complete_hosts(options); !read.ok()) return fail(kUsageExit, read);
   const auto host = this_host();
   if (!host.ok()) return fail(kLaunchFailureExit, host.status());
   auto plan = make_plan(options, inherited_environment(), host->name);
@@ -136,8 +177,10 @@ int run_as_agent() {
       ::dup2(nothing.get(), STDOUT_FILENO) < 0)
     return fail(kLaunchFailureExit,
                 system_failure(Code::out_of_resources, "opening standard streams", errno));
-  return run_agent(
-      {.from_launcher = std::move(in), .to_launcher = std::move(out), .version = RONDEL_VERSION});
+  return run_agent({.from_launcher = std::move(in),
+                    .to_launcher = std::move(out),
+                    .version = RONDEL_VERSION,
+                    .look = look_at_transports});
 }
 
 Result<Options> options_of(const std::vector<std::string>& arguments) {
@@ -169,6 +212,8 @@ int run(const std::vector<std::string>& arguments) {
       return check_build();
     case Action::agent:
       return run_as_agent();
+    case Action::doctor:
+      return examine(*std::move(options), arguments);
     case Action::run:
     case Action::dry_run:
       break;

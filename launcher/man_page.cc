@@ -59,28 +59,50 @@ constexpr std::string_view kOtherHosts =
     "SHELL, MAIL, HOSTNAME, TMPDIR, DISPLAY, KRB5CCNAME, SSH_*, XDG_* and the like are the other "
     "host's own, unless \\-x names them. PATH is this host's, and finds the program.";
 
+constexpr std::string_view kDoctor =
+    "With \\fBdoctor\\fR as its first word rondelrun starts no job, but looks at the hosts that one would "
+    "run "
+    "on, in the same way and with the same options; without any, at this host. Each host says what it is "
+    "like: version, cores and the limit of its control group, memory, /dev/shm, open files, memory that may "
+    "be locked, network interfaces, RDMA devices and GPUs, usable transports, how its own name is resolved, "
+    "and its clock. Then each tries to connect to each other, at every address that \\-\\-net admits, on "
+    "ports "
+    "of RONDEL_PORTS when that is set, and to this host; and pairs of hosts, one after the other, measure "
+    "round trip and bandwidth. Where there are more pairs than half a minute is enough for, some are left "
+    "out.\n.PP\nOne page, or with \\-\\-json an object, says what was found, what is wrong and how it is "
+    "mended: an error would keep a job from starting or from running, a warning would not. A host that can "
+    "not be examined keeps no other from being. A program may follow, and is not started: it becomes part of "
+    "the "
+    "command to go on with. (A program that is itself called doctor is started with an option in front of "
+    "it.)";
+
 constexpr std::string_view kExitStatus =
     "0 when every rank ended with 0; otherwise that of the first rank to fail, or 128 plus the number "
     "of the signal that ended it. 128 plus a signal's number when the launcher was stopped by it, 124 "
     "after \\-\\-timeout, 255 when a rank could not be started or a host was lost, 2 for a wrong "
-    "command line, 141 when nobody reads the output any more.";
+    "command line, 141 when nobody reads the output any more. Of doctor: 0 when it found no error, 1 when "
+    "it found one, 128 plus a signal's number when it was stopped, 2 for a wrong command line.";
 
 constexpr std::string_view kExamples =
     ".nf\nrondelrun \\-np 4 ./train\nrondelrun \\-np 2 \\-x OMP_NUM_THREADS=1 python3 train.py \\-\\-epochs "
     "3\n"
     "rondelrun \\-np 8 \\-\\-output\\-filename logs \\-\\-timeout 3600 ./train\n"
     "rondelrun \\-np 8 \\-H node1:4,me@node2:4 \\-\\-ssh\\-arg=\\-oProxyJump=gate ./train\n"
+    "rondelrun doctor \\-H node1:4,node2:4\n"
     "rondelrun \\-np 16 \\-\\-hostfile nodes \\-\\-map\\-by node \\-\\-dry\\-run ./train\n.fi";
 
 }  // namespace
 
 std::string launcher_man_page(const std::string& version) {
   std::string page = heading("rondelrun", 1, version, "start the ranks of a job and end them together");
-  page += ".SH SYNOPSIS\n.B rondelrun\n\\-np N [options] program [arguments...]\n";
+  page +=
+      ".SH SYNOPSIS\n.B rondelrun\n\\-np N [options] program [arguments...]\n.br\n.B rondelrun "
+      "doctor\n[options] [program [arguments...]]\n";
   page += fmt::format(".SH DESCRIPTION\n{}\n.SH OPTIONS\n", kDescription);
   for (const OptionRow& row : option_rows())
     page += entry(row.value.empty() ? row.names : row.names + " " + row.value, row.text);
   page += fmt::format(".SH OTHER HOSTS\n{}\n", kOtherHosts);
+  page += fmt::format(".SH DOCTOR\n{}\n", kDoctor);
   page += ".SH ENVIRONMENT\nEach rank receives:\n";
   for (const RankVariable& variable : rank_variables()) page += entry(variable.name, variable.text);
   page += fmt::format(".SH EXIT STATUS\n{}\n.SH EXAMPLES\n{}\n.SH SEE ALSO\n.BR rondel\\-config (7)\n",

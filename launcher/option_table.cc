@@ -195,7 +195,7 @@ void add_information_options(CLI::App& app, RawOptions& raw) {
          "override them; options that can be repeated add up. # begins a line of comment.")
       ->type_name("FILE");
   app.add_flag("--dry-run", raw.dry_run, "Show what would be started, and start nothing.");
-  app.add_flag("--json", raw.json, "With --dry-run: as JSON.");
+  app.add_flag("--json", raw.json, "With --dry-run and with doctor: as JSON.");
   app.add_flag("-v,--verbose", raw.verbose, "Say what the launcher does.");
   app.add_flag("--check-build,--cb", raw.check_build, "Show which transports are built and usable here.");
   app.add_flag("--help-config", raw.help_config, "List the environment variables that Rondel reads.");

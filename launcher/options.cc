@@ -80,6 +80,14 @@ void add_engine_variables(const CLI::App& app, const RawOptions& raw, Options& o
     set("RONDEL_START_TIMEOUT_S", fmt::format("{}", raw.start_timeout_s));
 }
 
+/// What an examination needs of a job's options: it takes all of them.
+Status complete_doctor(const CLI::App& app, const RawOptions& raw, Options& options) {
+  options.action = Action::doctor;
+  RONDEL_TRY(set_hosts(raw, options));
+  add_engine_variables(app, raw, options);
+  return {};
+}
+
 Status complete_job(const CLI::App& app, const RawOptions& raw, Options& options) {
   if (options.program.empty())
     return Status(Code::invalid_argument, "no program to start",
@@ -90,7 +98,8 @@ Status complete_job(const CLI::App& app, const RawOptions& raw, Options& options
                   "several programs in one job (\":\" as mpirun has it) are not in this version",
                   "start one program that looks at RANK");
   RONDEL_TRY(set_hosts(raw, options));
-  if (raw.json && !raw.dry_run) return Status(Code::invalid_argument, "--json goes with --dry-run only");
+  if (raw.json && !raw.dry_run)
+    return Status(Code::invalid_argument, "--json goes with --dry-run and with doctor only");
   if (raw.tag && raw.no_tag)
     return Status(Code::invalid_argument, "--tag-output and --no-tag-output contradict each other");
   RONDEL_TRY(set_stdin(raw.stdin_choice, options));
@@ -168,7 +177,12 @@ Result<std::string> option_of(const Setting& setting) {
 
 }  // namespace
 
+bool asks_doctor(std::span<const std::string> arguments) {
+  return !arguments.empty() && arguments.front() == kDoctorWord;
+}
+
 Result<std::string> config_file_in(std::span<const std::string> arguments) {
+  if (asks_doctor(arguments)) arguments = arguments.subspan(1);
   RawOptions raw;
   CLI::App app;
   add_options(app, raw);
@@ -188,6 +202,8 @@ Result<Options> parse_options(std::span<const std::string> arguments, std::span<
     if (!word.ok()) return std::move(word).status();
     words.push_back(*std::move(word));
   }
+  const bool doctor = asks_doctor(arguments);
+  if (doctor) arguments = arguments.subspan(1);
   RawOptions raw;
   CLI::App app;
   add_options(app, raw);
@@ -196,8 +212,8 @@ Result<Options> parse_options(std::span<const std::string> arguments, std::span<
   words.insert(words.end(), normalised->options.begin(), normalised->options.end());
   RONDEL_TRY(parse_words(app, words));
   Options options = to_options(raw, std::move(normalised->program));
-  if (options.action == Action::run || options.action == Action::dry_run)
-    RONDEL_TRY(complete_job(app, raw, options));
+  const bool job = options.action == Action::run || options.action == Action::dry_run;
+  if (job) RONDEL_TRY(doctor ? complete_doctor(app, raw, options) : complete_job(app, raw, options));
   return options;
 }
 
@@ -222,10 +238,14 @@ std::vector<OptionRow> option_rows() {
 
 std::string usage_text() {
   std::string text =
-      "usage: rondelrun -np N [options] program [arguments...]\n\n"
+      "usage: rondelrun -np N [options] program [arguments...]\n"
+      "       rondelrun doctor [options]\n\n"
       "Starts N ranks of a program and ends them together. Options come before the program; "
       "long\n"
-      "names may be written with one dash, as in -np.\n\n";
+      "names may be written with one dash, as in -np. With doctor as its first word nothing is started: the "
+      "hosts\nare examined, one page says what would hinder a job and how that is mended, and the exit "
+      "status "
+      "is 1 if\nanything would.\n\n";
   for (const OptionRow& row : option_rows())
     text += fmt::format("  {}{}{}\n      {}\n", row.names, row.value.empty() ? "" : " ", row.value, row.text);
   text +=

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/binding.h"
@@ -28,6 +29,7 @@ enum class Action {
   man_page,
   man_page_config,
   bash_completion,
+  doctor,
   agent  ///< what ssh starts on the other hosts
 };
 
@@ -55,6 +57,11 @@ struct Options {
   bool verbose = false;
   std::vector<std::string> warnings;  ///< options that were accepted but do nothing
 };
+
+/// The first word of a command line that asks for an examination in place of a job.
+inline constexpr std::string_view kDoctorWord = "doctor";
+
+bool asks_doctor(std::span<const std::string> arguments);
 
 /// `arguments` without the program name, after the `settings` of a configuration file, which they override.
 /// invalid_argument names the option, what was given and what was expected.

@@ -28,6 +28,14 @@ Result<std::uint16_t> find_free_port();
 /// one. out_of_resources when not even the hard limit allows `needed`; `ranks` and `who` are for its text.
 Result<rlimit> make_room_for_descriptors(std::size_t needed, std::size_t ranks, std::string_view who);
 
+/// What `needed` above is for the agent of so many ranks.
+constexpr std::size_t agent_descriptors(std::size_t ranks) { return 32 + 2 * ranks; }
+/// And for a launcher: for each rank its store and its liveness connection and maybe two files, for each host
+/// three streams.
+constexpr std::size_t launcher_descriptors(std::size_t ranks, std::size_t hosts, bool files) {
+  return 24 + (files ? 4 : 2) * ranks + 4 * hosts;
+}
+
 /// The process's environment, "NAME=value" each.
 std::vector<std::string> inherited_environment();
 

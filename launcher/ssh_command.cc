@@ -66,15 +66,26 @@ bool says_missing(const SshEnding& end) {
          (end.ending.code == 1 && end.errors.find("not found") != std::string::npos);
 }
 
-std::string with_hint(std::string text, std::string_view hint) {
-  return hint.empty() ? text : fmt::format("{} ({})", text, hint);
-}
-
 int whole_seconds(std::chrono::milliseconds time) {
   return static_cast<int>(std::clamp<long long>((time.count() + 999) / 1000, 1, 1'000'000));
 }
 
 }  // namespace
+
+std::string with_hint(std::string text, std::string_view hint) {
+  return hint.empty() ? text : fmt::format("{} ({})", text, hint);
+}
+
+std::pair<std::string, std::string> split_hint(const std::string& reason) {
+  if (!reason.ends_with(')')) return {reason, {}};
+  int depth = 0;
+  for (std::size_t at = reason.size(); at-- > 1;) {
+    depth += reason[at] == ')' ? 1 : reason[at] == '(' ? -1 : 0;
+    if (depth == 0 && reason[at - 1] == ' ')
+      return {reason.substr(0, at - 1), reason.substr(at + 1, reason.size() - at - 2)};
+  }
+  return {reason, {}};
+}
 
 Result<std::string> shell_word(std::string_view text) {
   std::string word;

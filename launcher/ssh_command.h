@@ -7,6 +7,7 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "launcher/host.h"
@@ -33,6 +34,11 @@ Result<std::string> shell_word(std::string_view text);
 Result<std::vector<std::string>> ssh_words(const Host& host, const SshOptions& options,
                                            std::chrono::milliseconds connect,
                                            std::chrono::milliseconds silence);
+
+/// "text (hint)": how all reasons are said for which a host is lost. And the parts again; the second may be
+/// empty.
+std::string with_hint(std::string text, std::string_view hint);
+std::pair<std::string, std::string> split_hint(const std::string& reason);
 
 /// What is known when a connection has ended that should not have.
 struct SshEnding {

@@ -152,6 +152,16 @@ Holder holder_of(std::span<const std::byte> peer_payload) {
   return reader.finished() ? holder : Holder();
 }
 
+Result<Dialled> dial_once(const std::string& address, const Secret& secret, const std::string& role,
+                          Deadline deadline) {
+  const auto where = parse_address(address);
+  if (!where.ok()) return where.status();
+  const auto candidates = resolve(*where);
+  if (!candidates.ok()) return candidates.status();
+  return Dialler(secret, role, deadline, kUsualSilence)
+      .try_all(*candidates, std::chrono::ceil<milliseconds>(deadline.left()));
+}
+
 Result<Dialled> dial(const std::string& address, const Secret& secret, const std::string& role,
                      Deadline deadline, milliseconds silence) {
   const auto since = Deadline::Clock::now();

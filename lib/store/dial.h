@@ -43,4 +43,8 @@ Holder holder_of(std::span<const std::byte> peer_payload);
 Result<Dialled> dial(const std::string& address, const Secret& secret, const std::string& role,
                      Deadline deadline, std::chrono::milliseconds silence = kUsualSilence);
 
+/// The same with one try at each address that a name has, and without words about a job's server.
+Result<Dialled> dial_once(const std::string& address, const Secret& secret, const std::string& role,
+                          Deadline deadline);
+
 }  // namespace rondel::store

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "launcher/agent_protocol.h"
+#include "launcher/doctor/facts_json.h"
 #include "launcher/preamble.h"
 #include "launcher/ssh_command.h"
 #include "lib/check.h"
@@ -24,6 +25,8 @@ void read_messages(std::span<const std::byte> body) {
   if (down.ok()) check(encode(*down).size() == body.size(), "what is written has the size of what was read");
   const auto up = agent::decode_from_agent(body);
   if (!up.ok()) return check(up.code() == rondel::Code::refused, "what can not be read is refused");
+  if (const auto* examined = std::get_if<agent::Examined>(&*up))
+    static_cast<void>(rondel::doctor::facts_from(examined->facts));
   const auto* hello = std::get_if<agent::Hello>(&*up);
   if (hello == nullptr || hello->protocol == agent::kProtocol)
     check(encode(*up).size() == body.size(), "what is written has the size of what was read");

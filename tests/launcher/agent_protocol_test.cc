@@ -59,8 +59,54 @@ agent::Order any_order(Random& random) {
   return order;
 }
 
+agent::FromLauncher any_probe(Random& random) {
+  const std::chrono::milliseconds time(random.below(100'000));
+  switch (random.below(4)) {
+    case 0:
+      return agent::Examine{.host = 7,
+                            .secret = Bytes(rondel::Secret::kBytes),
+                            .net = any_text(random),
+                            .ports = any_text(random),
+                            .silence = time};
+    case 1:
+      return agent::ClockAsk{static_cast<std::uint32_t>(random.below(1000))};
+    case 2:
+      return agent::Reach{
+          .targets = {{.host = 1, .store = random.below(2) == 1, .addresses = any_texts(random)},
+                      {.host = 2, .store = false, .addresses = any_texts(random)}},
+          .patience = time,
+          .limit = time};
+    default:
+      return agent::Measure{.host = 9, .address = any_text(random), .time = time, .limit = time};
+  }
+}
+
+agent::FromAgent any_finding(Random& random) {
+  switch (random.below(4)) {
+    case 0:
+      return agent::Examined{any_text(random)};
+    case 1:
+      return agent::ClockTell{4, random.below(1U << 30U) * std::uint64_t{1} << 30U};
+    case 2:
+      return agent::Reached{{{.host = 3,
+                              .store = random.below(2) == 1,
+                              .address = any_text(random),
+                              .reached = random.below(2) == 1,
+                              .why_not = any_text(random)}}};
+    default:
+      return agent::Measured{.host = 2,
+                             .why_not = any_text(random),
+                             .round_trip_ns = ~std::uint64_t{0},
+                             .bytes = random.below(1U << 30U),
+                             .bulk_ns = 17,
+                             .path_mtu = 1500};
+  }
+}
+
 agent::FromLauncher any_of_launcher(Random& random) {
-  switch (random.below(8)) {
+  switch (random.below(9)) {
+    case 8:
+      return any_probe(random);
     case 0:
       return any_order(random);
     case 1:
@@ -81,9 +127,11 @@ agent::FromLauncher any_of_launcher(Random& random) {
 }
 
 agent::FromAgent any_of_agent(Random& random) {
-  switch (random.below(10)) {
+  switch (random.below(11)) {
     case 8:
       return agent::Alive{};
+    case 10:
+      return any_finding(random);
     case 0:
       return agent::Hello{agent::kProtocol, any_text(random), any_text(random), any_text(random), 4242, 17,
                           any_text(random)};
@@ -166,6 +214,7 @@ TEST_CASE("a count or length that is not there allocates nothing") {
   CHECK_FALSE(agent::decode_from_agent(Bytes()).ok());
   CHECK_FALSE(agent::decode_from_agent(Bytes{std::byte{200}}).ok());
   CHECK_FALSE(agent::decode_from_launcher(encode(agent::FromLauncher(agent::Order()))).ok());
+  CHECK_FALSE(agent::decode_from_launcher(encode(agent::FromLauncher(agent::Examine()))).ok());
 }
 
 TEST_CASE("an ending that no process can have is refused") {

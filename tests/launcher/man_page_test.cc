@@ -40,7 +40,7 @@ TEST_CASE("every line that begins like a request is one we mean") {
       const std::string request = line.substr(1, line.find(' ') - 1);
       INFO(line);
       CHECK((request == "TH" || request == "SH" || request == "TP" || request == "B" || request == "BR" ||
-             request == "PP" || request == "nf" || request == "fi"));
+             request == "PP" || request == "br" || request == "nf" || request == "fi"));
     }
   }
 }

@@ -239,3 +239,22 @@ TEST_CASE("the help shows every option, the hidden ones excepted") {
   }
   CHECK_THAT(usage, Contains("-n, --np, --num-proc N") && !Contains("--man-page"));
 }
+
+TEST_CASE(
+    "doctor as the first word asks for an examination, with the options of a job and maybe its program") {
+  const Options options =
+      options_of({"doctor", "-H", "a:2,b", "--net", "eth0", "--json", "-p", "22", "./train", "doctor"});
+  CHECK(options.action == Action::doctor);
+  CHECK(options.hosts.size() == 2);
+  CHECK(options.json);
+  CHECK(options.ssh.port == 22);
+  CHECK(options.exports == Words{"RONDEL_NET=eth0"});
+  CHECK(options.program == Words{"./train", "doctor"});
+  CHECK(options_of({"doctor"}).action == Action::doctor);
+  CHECK(options_of({"doctor", "--help"}).action == Action::help);
+  CHECK(options_of({"-np", "2", "doctor"}).action == Action::run);
+  CHECK(options_of({"-np", "2", "doctor"}).program == Words{"doctor"});
+  CHECK_THAT(error_of({"doctor", "-H", "a", "-f", "b"}), Contains("both given"));
+  CHECK_THAT(error_of({"--json", "-np", "1", "true"}), Contains("doctor"));
+  CHECK(*rondel::config_file_in(Words{"doctor", "--config-file", "f", "x"}) == "f");
+}

@@ -93,3 +93,16 @@ TEST_CASE("how a connection ended is said in words") {
              Contains("no agent began to speak, ssh ended with 1; it printed \"This account is closed.\""));
   CHECK_THAT(after(255, "\x1b[2J evil"), !Contains("\x1b"));
 }
+
+TEST_CASE("a reason and its hint come apart as they were put together") {
+  using rondel::split_hint;
+  using rondel::with_hint;
+  const std::string said = "it refused the login: ssh says \"Permission denied (publickey).\"";
+  for (const std::string& hint :
+       {std::string(), std::string("log in"), std::string("its log (auth.log) says why")}) {
+    CHECK(split_hint(with_hint(said, hint)).first == said);
+    CHECK(split_hint(with_hint(said, hint)).second == hint);
+  }
+  for (const char* odd : {"", ")", "()", "(a)", "a)", "a ((b)", "x (y"})
+    CHECK(split_hint(odd).first.size() <= std::string(odd).size());
+}

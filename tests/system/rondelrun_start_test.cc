@@ -252,6 +252,8 @@ TEST_CASE("bash completes options, their values and the program") {
   CHECK(complete("-np ''") == "\n");
   CHECK_THAT(complete("-np 4 bas"), Contains("bash"));
   CHECK(complete("-np 4 --mca a b cat hos") == "hosts-file\n");
+  CHECK_THAT(complete("docto"), Contains("doctor"));
+  CHECK(complete("doctor -H a --hostf") == "--hostfile\n");
 }
 
 TEST_CASE("the informing options answer and start nothing") {
