@@ -17,6 +17,7 @@
 #include "lib/hexadecimal.h"
 #include "lib/host_identity.h"
 #include "lib/log.h"
+#include "lib/process_facts.h"
 #include "lib/store/file_store.h"
 #include "lib/store/tcp_client.h"
 
@@ -24,6 +25,8 @@ namespace rondel::c {
 namespace {
 
 Status check_rank(Rank rank, Rank size) {
+  if (size > kMostRanks)
+    return wrong(fmt::format("a job of {} ranks was asked for, expected at most {}", size, kMostRanks));
   if (size >= 1 && rank >= 0 && rank < size) return {};
   return wrong(fmt::format("rank {} of {} ranks does not exist", rank, size),
                "ranks count from 0 to size - 1");
@@ -109,16 +112,33 @@ Result<Started> start_through(const Settings& settings, const Rendezvous& rendez
 
 bool all_local(const Config& config, Rank size) { return config.local_size && *config.local_size == size; }
 
+bool has_secret(const Config& config) { return config.secret_fd || !config.secret_file.empty(); }
+
+/// A wait that was in vain gets one more hint.
+Status advised(Status failed, const std::string& advice) {
+  if (failed.code() != Code::timed_out || advice.empty()) return failed;
+  Failure failure = failed.failure();
+  failure.hint += (failure.hint.empty() ? "" : "; ") + advice;
+  return Status(failed.code(), std::move(failure));
+}
+
+/// `advice` is for ranks that do not find one another there.
 Result<Started> start_in_directory(const Settings& settings, const std::string& directory, Rank rank,
-                                   Rank size, bool one_host) {
+                                   Rank size, bool one_host, const std::string& advice = {}) {
   auto opened = open_file_store(directory);
   RONDEL_TRY(opened);
   Store& store = **opened;
   const Rendezvous rendezvous{
       .set = [&store](const std::string& key,
                       std::span<const std::byte> value) { return store.set(key, value); },
-      .get = [&store](const std::string& key, Deadline deadline) { return store.get(key, deadline); }};
-  return start_through(settings, rendezvous, directory, rank, size, one_host);
+      .get = [&store, &advice](const std::string& key, Deadline deadline) -> Result<Bytes> {
+        auto value = store.get(key, deadline);
+        if (value.ok()) return value;
+        return advised(std::move(value).status(), advice);
+      }};
+  auto started = start_through(settings, rendezvous, directory, rank, size, one_host);
+  if (started.ok() || rank != 0) return started;
+  return advised(std::move(started).status(), advice);
 }
 
 std::string serving_key(std::uint64_t generation) { return fmt::format("serving/{}", generation); }
@@ -177,8 +197,7 @@ Result<Started> start_under_torchrun(const Settings& settings) {
   const auto master = torchrun_master();
   RONDEL_TRY(master);
   const bool one_host = all_local(config, *config.size) || master->is_loopback();
-  const bool has_secret = config.secret_fd || !config.secret_file.empty();
-  if (!one_host || has_secret) return start_at_master(config, *master, one_host);
+  if (!one_host || has_secret(config)) return start_at_master(config, *master, one_host);
   const auto directory = private_directory(Sharing::on_this_host);
   RONDEL_TRY(directory);
   Settings named = settings;
@@ -188,10 +207,10 @@ Result<Started> start_under_torchrun(const Settings& settings) {
 
 /// Rank 0 leaves the meeting point in the launcher's key-value space; the barrier after that lets others see
 /// it.
-Result<Started> start_over_pmi(const Settings& settings, int descriptor) {
+Result<Started> start_over_pmi(const Settings& settings, const ForeignJob& job) {
   const Config& config = settings.config;
   const Deadline deadline = Deadline::in(config.start_timeout);
-  const auto begun = Pmi::begin(descriptor, deadline);
+  const auto begun = Pmi::begin(*job.pmi_descriptor, deadline);
   RONDEL_TRY(begun);
   Pmi& pmi = **begun;
   bool met = false;  // the others may read it more than once, but meet once
@@ -223,13 +242,15 @@ Result<Started> start_at_home(const Settings& settings, const ForeignJob& job) {
   const bool one_host = all_local(settings.config, job.size);
   const auto directory = private_directory(one_host ? Sharing::on_this_host : Sharing::among_hosts);
   RONDEL_TRY(directory);
-  auto started = start_in_directory(settings, *directory, job.rank, job.size, one_host);
-  if (started.ok() || started.status().code() != Code::timed_out || one_host) return started;
-  return std::move(started).status().with(
-      fmt::format("ranks that {} started on several hosts meet in {}, which must be one directory on all of "
-                  "them (else set "
-                  "RONDEL_STORE=file:///... to one that is, or use srun --mpi=pmi2 or rondelrun)",
-                  job.starter, *directory));
+  std::string advice = fmt::format("{} ({}) is to start all ranks; to run alone, unset {}", job.starter,
+                                   job.variables, job.unset);
+  if (!one_host)
+    advice += fmt::format(
+        "; if the others run, see that {} is one directory on all hosts: else set RONDEL_STORE=file:///... "
+        "to "
+        "one that is, or use srun --mpi=pmi2 or rondelrun",
+        *directory);
+  return start_in_directory(settings, *directory, job.rank, job.size, one_host, advice);
 }
 
 Config with_place_of(Config config, const ForeignJob& job) {
@@ -237,7 +258,8 @@ Config with_place_of(Config config, const ForeignJob& job) {
   config.size = job.size;
   config.local_rank = job.local_rank;
   config.local_size = job.local_size;
-  if (config.job.empty()) config.job = job.name;
+  // Never the user's name alone: two steps that inherit it must not take one another for one job.
+  config.job = config.job.empty() ? job.name : fmt::format("{}/{}", job.name, config.job);
   return config;
 }
 
@@ -247,13 +269,9 @@ Result<Started> start_from_environment(const Settings& given) {
   constexpr std::string_view kTcp = "tcp://";
   constexpr std::string_view kFile = "file://";
   Settings settings = given;
-  std::optional<ForeignJob> foreign;
-  if (!given.config.rank) {
-    auto found = foreign_job(environment_variable);
-    RONDEL_TRY(found);
-    foreign = *std::move(found);
-    if (foreign) settings.config = with_place_of(given.config, *foreign);
-  }
+  const auto foreign = foreign_job(environment_variable, environments_upwards);
+  RONDEL_TRY(foreign);
+  if (*foreign) settings.config = with_place_of(given.config, **foreign);
   const Config& config = settings.config;
   if (config.size.value_or(1) == 1) return start_alone(config);
   if (config.store.starts_with(kTcp)) return start_at_launcher(config, config.store.substr(kTcp.size()));
@@ -268,9 +286,10 @@ Result<Started> start_from_environment(const Settings& given) {
   if (!config.store.empty())
     return wrong(
         fmt::format("RONDEL_STORE is \"{}\", expected tcp://host:port or file:///directory", config.store));
-  if (!foreign || environment_variable("MASTER_ADDR") != nullptr) return start_under_torchrun(settings);
-  if (foreign->pmi_descriptor) return start_over_pmi(settings, *foreign->pmi_descriptor);
-  return start_at_home(settings, *foreign);
+  // Scripts written for torch export MASTER_ADDR whatever starts the ranks; it is of use with a secret only.
+  if (!*foreign || (has_secret(config) && has_torchrun_master())) return start_under_torchrun(settings);
+  if ((*foreign)->pmi_descriptor) return start_over_pmi(settings, **foreign);
+  return start_at_home(settings, **foreign);
 }
 
 Result<Started> start_from_unique_id(const Settings& settings, std::span<const std::byte> id, Rank rank,

@@ -24,6 +24,12 @@ bool names_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
+/// An empty value counts as unset.
+std::string text_of(const char* name) {
+  const char* const text = environment_variable(name);
+  return text == nullptr ? std::string() : text;
+}
+
 /// A directory that belongs to this user and exists.
 Result<std::string> private_parent(Sharing sharing) {
   const char* runtime = sharing == Sharing::on_this_host ? environment_variable("XDG_RUNTIME_DIR") : nullptr;
@@ -44,16 +50,17 @@ Result<std::string> private_parent(Sharing sharing) {
 
 bool TorchrunMaster::is_loopback() const { return names_loopback(host); }
 
+bool has_torchrun_master() { return !text_of("MASTER_ADDR").empty() && !text_of("MASTER_PORT").empty(); }
+
 Result<TorchrunMaster> torchrun_master() {
-  const char* host = environment_variable("MASTER_ADDR");
-  const char* port_text = environment_variable("MASTER_PORT");
-  if (host == nullptr || *host == '\0' || port_text == nullptr)
+  const std::string host = text_of("MASTER_ADDR");
+  const std::string text = text_of("MASTER_PORT");
+  if (!has_torchrun_master())
     return Status(
         Code::invalid_argument,
         "there are several ranks, but neither RONDEL_STORE nor MASTER_ADDR and MASTER_PORT say where they "
         "meet",
         "start with rondelrun or torchrun, or set RONDEL_STORE=file:///directory to one that all ranks see");
-  const std::string_view text = port_text;
   std::uint16_t port = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
   if (error != std::errc() || end != text.data() + text.size() || port == 0 || port == 65535)
