@@ -230,7 +230,8 @@ Result<Started> start_over_pmi(const Settings& settings, const ForeignJob& job) 
         auto bytes = from_hexadecimal(*value);
         if (bytes) return *std::move(bytes);
         return Status(Code::refused,
-                      "the launcher gives another value for the meeting point than rank 0 left (PMI)");
+                      "the launcher gives another value for the meeting point than rank 0 left (PMI)",
+                      "see that all ranks load the same version of librondel.so");
       }};
   return start_through(settings, rendezvous, "pmi", *config.rank, *config.size,
                        all_local(config, *config.size));
