@@ -87,7 +87,10 @@ Result<Entry> enter_through(const Config& config, const Rendezvous& rendezvous, 
   if (Status set = rendezvous.set(key, *value); !set.ok())
     return std::move(set).with("leaving the job's meeting point for the other ranks");
   auto store = connect_tcp_store(hosted->point.address, *secret, deadline, config.silence_timeout);
-  RONDEL_TRY(store);
+  if (!store.ok())
+    return with_hint(std::move(store).status().with("rank 0 can not reach the meeting point that it keeps"),
+                     "see that its network interface is up (ip link set lo up for 127.0.0.1), or choose one "
+                     "with RONDEL_NET");
   return Entry{.rank = rank,
                .size = size,
                .point = hosted->point,
@@ -116,10 +119,15 @@ bool has_secret(const Config& config) { return config.secret_fd || !config.secre
 
 /// A wait that was in vain gets one more hint.
 Status advised(Status failed, const std::string& advice) {
-  if (failed.code() != Code::timed_out || advice.empty()) return failed;
-  Failure failure = failed.failure();
-  failure.hint += (failure.hint.empty() ? "" : "; ") + advice;
-  return Status(failed.code(), std::move(failure));
+  return failed.code() == Code::timed_out ? with_hint(std::move(failed), advice) : failed;
+}
+
+/// The user's own, in which keys of jobs that crashed would stay for good.
+Result<std::string> shared_directory(Sharing sharing, Rank rank) {
+  constexpr std::chrono::hours kForgotten{7 * 24};  // longer than starts take
+  auto directory = private_directory(sharing);
+  if (directory.ok() && rank == 0) forget_old_values(*directory, kForgotten);
+  return directory;
 }
 
 /// `advice` is for ranks that do not find one another there.
@@ -128,11 +136,12 @@ Result<Started> start_in_directory(const Settings& settings, const std::string& 
   auto opened = open_file_store(directory);
   RONDEL_TRY(opened);
   Store& store = **opened;
+  const Deadline deadline = Deadline::in(settings.config.start_timeout);
   const Rendezvous rendezvous{
-      .set = [&store](const std::string& key,
-                      std::span<const std::byte> value) { return store.set(key, value); },
-      .get = [&store, &advice](const std::string& key, Deadline deadline) -> Result<Bytes> {
-        auto value = store.get(key, deadline);
+      .set = [&store, deadline](const std::string& key,
+                                std::span<const std::byte> value) { return store.set(key, value, deadline); },
+      .get = [&store, &advice](const std::string& key, Deadline until) -> Result<Bytes> {
+        auto value = store.get(key, until);
         if (value.ok()) return value;
         return advised(std::move(value).status(), advice);
       }};
@@ -178,7 +187,15 @@ Result<Started> start_at_master(const Config& config, const TorchrunMaster& mast
               .server = nullptr};
   if (rank == 0) {
     auto hosted = host_meeting_point(config, *secret, *host, master.port);
-    RONDEL_TRY(hosted);
+    if (!hosted.ok()) {
+      Failure failure = hosted.status().failure();
+      failure.hint = fmt::format(
+          "rank 0 listens on MASTER_PORT + 1 ({}) of MASTER_ADDR ({}), which must be its own host: set "
+          "another "
+          "MASTER_PORT or MASTER_ADDR on all ranks",
+          master.port, master.host);
+      return Status(hosted.status().code(), std::move(failure));
+    }
     entry.server = std::move(hosted->server);
     auto own = connect_tcp_store(entry.point.address, *secret, deadline, config.silence_timeout);
     RONDEL_TRY(own);
@@ -187,7 +204,10 @@ Result<Started> start_at_master(const Config& config, const TorchrunMaster& mast
   auto store = connect_to_start(config, entry.point, generation, deadline);
   if (!store.ok())
     return without_meeting_point(
-        std::move(store).status().with("joining rank 0 at MASTER_ADDR, MASTER_PORT + 1"), rank, true);
+        with_hint(std::move(store).status().with("joining rank 0 at MASTER_ADDR, MASTER_PORT + 1"),
+                  fmt::format("see that rank 0 runs at {}, and that no firewall closes port {}", master.host,
+                              master.port)),
+        rank, true);
   entry.store = std::move(store).value();
   return start_job(config, std::move(entry), deadline);
 }
@@ -198,7 +218,7 @@ Result<Started> start_under_torchrun(const Settings& settings) {
   RONDEL_TRY(master);
   const bool one_host = all_local(config, *config.size) || master->is_loopback();
   if (!one_host || has_secret(config)) return start_at_master(config, *master, one_host);
-  const auto directory = private_directory(Sharing::on_this_host);
+  const auto directory = shared_directory(Sharing::on_this_host, *config.rank);
   RONDEL_TRY(directory);
   Settings named = settings;
   named.config.job = fmt::format("{}/{}/{}", config.job, host_name(), master->port);
@@ -241,7 +261,7 @@ Result<Started> start_over_pmi(const Settings& settings, const ForeignJob& job) 
 /// is there on all hosts of most clusters.
 Result<Started> start_at_home(const Settings& settings, const ForeignJob& job) {
   const bool one_host = all_local(settings.config, job.size);
-  const auto directory = private_directory(one_host ? Sharing::on_this_host : Sharing::among_hosts);
+  const auto directory = shared_directory(one_host ? Sharing::on_this_host : Sharing::among_hosts, job.rank);
   RONDEL_TRY(directory);
   std::string advice = fmt::format("{} ({}) is to start all ranks; to run alone, unset {}", job.starter,
                                    job.variables, job.unset);
