@@ -43,6 +43,7 @@ class Played final : public HostLink::Listener {
     const pid_t child = ::fork();
     if (child == 0) {
       ::setpgid(0, 0);
+      ::close_range(3, ~0U, 0);  // the streams are this object's to close
       for (;;) ::pause();
     }
     ::setpgid(child, child);
