@@ -20,7 +20,14 @@ if [ -n "$hydra" ]; then
   # shellcheck disable=SC2016 # the ranks expand it
   check "hydra, a rank that never comes" failed 'not all ranks came' env RONDEL_START_TIMEOUT_S=2 "$hydra" -n 2 \
     sh -c '[ "$PMI_RANK" = 0 ] && exec "$@"; sleep 8' - "$bench" allreduce -b 4 -e 4
+  # shellcheck disable=SC2016 # the ranks expand it
+  check "hydra, a second program in one process" failed 'one program per process' "$hydra" -n 2 \
+    sh -c '"$@" && "$@"' - "$bench" allreduce -b 4 -e 4 -n 3
 fi
+check "variables of PMI that an earlier job left" failed 'PMI_FD is 77.*unset PMI_FD' \
+  env PMI_FD=77 PMI_RANK=0 PMI_SIZE=2 "$bench" allreduce -b 4 -e 4
+check "variables of mpirun that an earlier job left" failed 'OMPI_COMM_WORLD_SIZE=4.*unset OMPI_COMM_WORLD_RANK' \
+  env RONDEL_START_TIMEOUT_S=0.5 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 "$bench" allreduce -b 4 -e 4
 openmpi=$(command -v mpirun.openmpi) || echo "skipped: no mpirun.openmpi (package openmpi-bin)"
 if [ -n "$openmpi" ]; then
   check "Open MPI, 4 ranks" 0 'allreduce ranks 4' "$openmpi" --oversubscribe -np 4 "$bench" allreduce -b 4 -e 64K -f 16 -n 3

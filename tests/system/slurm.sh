@@ -134,6 +134,9 @@ check "srun with another job's RANK and WORLD_SIZE" failed 'WORLD_SIZE=1.*unset'
 
 check "rondelrun takes the nodes of its allocation" 0 'rank  *host.*' salloc -N2 -n5 "$rondelrun" --dry-run true
 check "rondelrun places as many ranks as there are tasks" 0 '^ *4  *n2 ' salloc -N2 -n5 "$rondelrun" --dry-run true
+check "rondelrun in a step of fewer nodes takes that step's" 0 '^ *1  *n[12]  *1 of 2' \
+  salloc -N2 -n4 srun -N1 -n2 sh -c '[ "$SLURM_PROCID" != 0 ] || exec "$@"' - "$rondelrun" --dry-run true
+check "rondelrun takes all groups of a heterogeneous job" 0 '^ *2  *n2  *1 of 2' salloc -n1 : -n2 "$rondelrun" --dry-run true
 printf '#!/bin/sh\nexec "%s" allreduce -b 4 -e 4 -n 3\n' "$bench" >"$folder/batch"
 check "what a batch script starts by itself is one process" 0 'Submitted\|^$' \
   sbatch --wait -n4 -o "$folder/batch.out" "$folder/batch"
