@@ -5,14 +5,11 @@
 
 #include <array>
 #include <charconv>
-#include <string_view>
 
 #include "lib/slurm.h"
 
 namespace rondel::c {
 namespace {
-
-using std::string_view_literals::operator""sv;
 
 std::string text_of(const Lookup& lookup, const char* name) {
   const char* const text = *name == '\0' ? nullptr : lookup(name);
@@ -86,7 +83,7 @@ Result<std::optional<Claim>> claim_of(const Starter& starter, const Lookup& look
     RONDEL_TRY(rank);
     claim.rank = *rank;
   }
-  if (starter.size != ""sv && (!halves || !text_of(lookup, starter.size).empty())) {
+  if (*starter.size != '\0' && (!halves || !text_of(lookup, starter.size).empty())) {
     const auto size = number_of(lookup, starter.size, 1, kMostRanks);
     RONDEL_TRY(size);
     claim.size = *size;

@@ -134,6 +134,11 @@ check "srun with another job's RANK and WORLD_SIZE" failed 'WORLD_SIZE=1.*unset'
 
 check "rondelrun takes the nodes of its allocation" 0 'rank  *host.*' salloc -N2 -n5 "$rondelrun" --dry-run true
 check "rondelrun places as many ranks as there are tasks" 0 '^ *4  *n2 ' salloc -N2 -n5 "$rondelrun" --dry-run true
+# As torchrun does on each node: ranks of its own inside a task.
+# shellcheck disable=SC2016 # the task expands it
+check "torchrun's ranks in a step" 0 'allreduce ranks 2' env MASTER_ADDR=localhost MASTER_PORT="$(free_port)" WORLD_SIZE=2 \
+  LOCAL_WORLD_SIZE=2 srun -n1 sh -c 'RANK=1 LOCAL_RANK=1 "$@" & RANK=0 LOCAL_RANK=0 "$@"; wait' - "$bench" "${small[@]}"
+# shellcheck disable=SC2016 # the task expands it
 check "rondelrun in a step of fewer nodes takes that step's" 0 '^ *1  *n[12]  *1 of 2' \
   salloc -N2 -n4 srun -N1 -n2 sh -c '[ "$SLURM_PROCID" != 0 ] || exec "$@"' - "$rondelrun" --dry-run true
 check "rondelrun takes all groups of a heterogeneous job" 0 '^ *2  *n2  *1 of 2' salloc -n1 : -n2 "$rondelrun" --dry-run true
