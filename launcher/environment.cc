@@ -74,6 +74,14 @@ Status check_name(std::string_view name, std::string_view argument) {
   return {};
 }
 
+/// What srun, hydra or mpirun told rondelrun of its own place, if one of them started it. A rank is another
+/// process: with these gone, what it finds of the kind was set inside it.
+bool is_place_elsewhere(std::string_view name) {
+  constexpr std::array<std::string_view, 5> kNames{"SLURM_PROCID", "PMI_RANK", "PMI_FD",
+                                                   "OMPI_COMM_WORLD_RANK", "PMIX_RANK"};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
 /// The variables by name, in a fixed order, as they are collected.
 using Collected = std::map<std::string, std::string, std::less<>>;
 
@@ -114,7 +122,8 @@ Result<BaseEnvironment> base_environment(std::span<const std::string> inherited,
   BaseEnvironment base;
   Collected collected;
   if (!only_exports)
-    for (const std::string& entry : inherited) collected[std::string(name_in(entry))] = entry;
+    for (const std::string& entry : inherited)
+      if (!is_place_elsewhere(name_in(entry))) collected[std::string(name_in(entry))] = entry;
   for (const std::string& argument : exports) RONDEL_TRY(export_one(argument, inherited, collected, base));
   for (auto& [name, entry] : collected) base.variables.push_back(std::move(entry));
   return base;

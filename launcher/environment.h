@@ -40,7 +40,8 @@ struct BaseEnvironment {
 };
 
 /// `exports` are the -x arguments: NAME, NAME=value or 'PREFIX*'. With `only_exports` nothing else is
-/// inherited. invalid_argument for a name that is none, or one that the launcher itself must set.
+/// inherited. Without -x, the rank numbers that other launchers gave this process are not. invalid_argument
+/// for a name that is none, or one that the launcher itself must set.
 Result<BaseEnvironment> base_environment(std::span<const std::string> inherited,
                                          std::span<const std::string> exports, bool only_exports);
 

@@ -38,7 +38,8 @@ Fleet::Fleet(EventLoop& loop, const JobPlan& plan, const SshOptions& ssh, const 
                       .version = version,
                       .ssh = ssh,
                       .window = window_for(link_of_host.size()),
-                      .silence = plan.silence + kAfterSilence});
+                      .silence = plan.silence + kAfterSilence,
+                      .patience = plan.start_timeout + kAfterSsh});
   }
   for (const RankPlace& place : plan.places) {
     link_of_rank_.push_back(link_of_host[place.host]);
@@ -73,7 +74,7 @@ void Fleet::log_in(HostLink& link) {
   if (!words.ok()) return link.lose(words.status().text());
   ProcessRequest request = request_;
   request.words = *std::move(words);
-  link.start_ssh(std::move(request), Deadline::Clock::now() + plan_.start_timeout + kAfterSsh);
+  link.start_ssh(std::move(request));
 }
 
 void Fleet::tell(const agent::FromLauncher& message) {

@@ -78,9 +78,13 @@ Guardian::~Guardian() {
   protect(kDismissal);
   pipe_.reset();
   const Deadline deadline = Deadline::in(std::chrono::seconds(1));
-  while (::waitpid(pid_, nullptr, WNOHANG) == 0 && !deadline.passed()) {
-    const timespec pause{.tv_sec = 0, .tv_nsec = 200'000};
+  const Deadline give_up_at = Deadline::in(std::chrono::seconds(3));
+  while (::waitpid(pid_, nullptr, WNOHANG) == 0) {
+    // It is stopped, or starved: the job is over, so that nothing is left for it to do.
+    if (deadline.passed()) ::kill(pid_, SIGKILL);
+    const timespec pause{.tv_sec = 0, .tv_nsec = deadline.passed() ? 5'000'000 : 200'000};
     ::nanosleep(&pause, nullptr);
+    if (give_up_at.passed()) return;
   }
 }
 

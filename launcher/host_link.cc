@@ -22,6 +22,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kExplanation{1'000};  // that ssh has to end after its stream
 constexpr milliseconds kPause{20};
 constexpr milliseconds kFirstAgain{250}, kLongestAgain{4'000};  // between logins to a host that is not up yet
+constexpr milliseconds kLastChance{200};  // for words that came while this process did not run
+constexpr milliseconds kStoodStillLately{5'000};
 constexpr std::size_t kErrorBytes = 4096;
 constexpr std::uint32_t kPipeBytes = 256 * 1024;
 
@@ -64,12 +66,18 @@ void HostLink::open(UniqueFd in, UniqueFd out) {
 
 void HostLink::start_local(LocalAgent agent) {
   process_.emplace(Process::adopt(agent.pid));
+  expect_words();
   open(std::move(agent.from_agent), std::move(agent.to_agent));
 }
 
-void HostLink::start_ssh(ProcessRequest request, Time login_due) {
+void HostLink::expect_words() {
+  overdue_ = false;
+  words_due_ = setup_.patience.count() > 0 ? Deadline::Clock::now() + setup_.patience : Time::max();
+}
+
+void HostLink::start_ssh(ProcessRequest request) {
   stage_ = Stage::connecting;
-  login_due_ = login_due;
+  expect_words();
   if (!try_until_) try_until_ = Deadline::Clock::now() + setup_.ssh.wait;
   auto in = open_pipe(), out = open_pipe(), err = open_pipe();
   for (const auto* pipe : {&in, &out, &err})
@@ -96,6 +104,7 @@ void HostLink::send(const agent::FromLauncher& message) {
 void HostLink::give(const agent::FromLauncher& order) {
   stage_ = Stage::ordered;
   if (!setup_.local && setup_.silence.count() > 0) looked_at_ = heard_at_ = Deadline::Clock::now();
+  if (setup_.local) expect_words();
   send(order);
 }
 
@@ -108,6 +117,7 @@ Status HostLink::take(std::span<const std::byte> body) {
     return Status(Code::refused, "its agent speaks out of turn");
   }
   if (heard_at_ != Time::max()) heard_at_ = Deadline::Clock::now();
+  if (stage_ == Stage::ordered) words_due_ = Time::max();
   RONDEL_TRY(check_owner(*message));
   if (const auto* output = std::get_if<agent::Output>(&*message)) RONDEL_TRY(count(*output));
   if (std::holds_alternative<agent::Done>(*message)) {
@@ -151,7 +161,7 @@ Status HostLink::greet(const agent::Hello& hello) {
                     setup_.ssh.remote_path, hello.version, hello.protocol, setup_.version, agent::kProtocol),
         "install the same one, or give its place with --remote-path");
   hello_ = hello;
-  login_due_ = Time::max();
+  words_due_ = Time::max();
   error_text_.clear();  // banners and warnings of the login explain no later end
   stage_ = Stage::greeted;
   return {};
@@ -195,7 +205,10 @@ void HostLink::look(Time now) {
   if (over()) return;
   // So long between two looks: this process was stopped, and what has come meanwhile is not read yet.
   const Time looked_at = std::exchange(looked_at_, now);
-  if (heard_at_ != Time::max() && now - looked_at >= setup_.silence / 2) heard_at_ = now;
+  if (heard_at_ != Time::max() && now - looked_at >= setup_.silence / 2) {
+    heard_at_ = stood_still_until_ = now;
+    stood_still_ = now - looked_at;
+  }
   if (explain_by_) {
     const auto ending = process_ ? process_->ending() : std::nullopt;
     if (!(ending && !errors_) && now < *explain_by_) return;
@@ -203,10 +216,10 @@ void HostLink::look(Time now) {
     return again && may_pass(ssh_ending(ending)) ? try_again(now, why_it_ended(ending))
                                                  : lose(why_it_ended(ending));
   }
-  if (now >= login_due_)
-    return lose(error_text_.empty()
-                    ? "no agent began to speak in time"
-                    : "no agent began to speak in time; ssh wrote " + visible(error_text_, 200));
+  if (now >= words_due_) {
+    words_due_ = now + kLastChance;
+    if (std::exchange(overdue_, true)) return lose(why_overdue());
+  }
   if (heard_at_ != Time::max() && now >= heard_at_ + setup_.silence)
     lose(fmt::format("nothing was heard of it for {:g} s",
                      static_cast<double>(setup_.silence.count()) / 1000.0));
@@ -216,7 +229,7 @@ HostLink::Time HostLink::next_look() const {
   if (over()) return Time::max();
   if (explain_by_) return Deadline::Clock::now() + kPause;
   if (stage_ == Stage::unstarted && again_pause_.count() > 0) return again_at_;
-  if (heard_at_ == Time::max()) return login_due_;
+  if (heard_at_ == Time::max()) return words_due_;
   return std::min(heard_at_ + setup_.silence, looked_at_ + setup_.silence / 4);
 }
 
@@ -227,8 +240,30 @@ SshEnding HostLink::ssh_ending(const std::optional<Ending>& ending) const {
           .printed = channel_ ? channel_->skipped() : std::string()};
 }
 
+std::string HostLink::why_overdue() const {
+  const double seconds = static_cast<double>(setup_.patience.count()) / 1000.0;
+  if (setup_.local)
+    return fmt::format(
+        "its agent (process {}) did not {} within {:g} s (see whether it is stopped, or give it longer with "
+        "--start-timeout)",
+        process_->pid(), stage_ == Stage::ordered ? "take up its order" : "begin to speak", seconds);
+  return fmt::format(
+      "no agent began to speak within {:g} s (see whether a login there hangs, or give it longer with "
+      "--start-timeout){}",
+      seconds, error_text_.empty() ? "" : "; ssh wrote " + visible(error_text_, 200));
+}
+
 std::string HostLink::why_it_ended(const std::optional<Ending>& ending) const {
-  if (!setup_.local) return explain_ssh(ssh_ending(ending), setup_.ssh);
+  if (!setup_.local) {
+    const bool stood_still = Deadline::Clock::now() - kStoodStillLately < stood_still_until_;
+    const std::string cause =
+        !stood_still ? ""
+                     : fmt::format(
+                           "this launcher was stopped, or its host asleep, for {:.0f} s, which agents "
+                           "take for its end: ",
+                           std::chrono::duration<double>(stood_still_).count());
+    return cause + explain_ssh(ssh_ending(ending), setup_.ssh);
+  }
   if (ending && ending->signal != 0)
     return fmt::format("its agent (process {}) was killed by signal {}", process_->pid(), ending->signal);
   return fmt::format("its agent (process {}) went away", process_->pid());
@@ -242,7 +277,7 @@ void HostLink::try_again(Time now, const std::string& why) {
   process_.reset();
   explain_by_.reset();
   error_text_.clear();
-  login_due_ = Time::max();
+  words_due_ = Time::max();
   stage_ = Stage::unstarted;
 }
 

@@ -53,6 +53,8 @@ class HostLink {
     SshOptions ssh;
     std::uint32_t window = 0;             ///< bytes of each output stream under way
     std::chrono::milliseconds silence{};  ///< of an agent elsewhere, then it is lost
+    /// For an agent's first words, and for a local one to take up its order; 0: no limit.
+    std::chrono::milliseconds patience{};
   };
 
   HostLink(EventLoop& loop, Setup setup, Listener& listener)
@@ -63,7 +65,7 @@ class HostLink {
 
   void start_local(LocalAgent agent);
   /// Logs in with the words of ssh_words(); `request` holds what else the process needs, but no streams.
-  void start_ssh(ProcessRequest request, Time login_due);
+  void start_ssh(ProcessRequest request);
   /// Whether a first or a further login is due.
   bool wants_login(Time now) const { return stage_ == Stage::unstarted && now >= again_at_; }
   void send(const agent::FromLauncher& message);
@@ -92,6 +94,8 @@ class HostLink {
   Status count(const agent::Output& output);
   void read_errors();
   void channel_ended(const Status& why);
+  void expect_words();
+  std::string why_overdue() const;
   void close();
   SshEnding ssh_ending(const std::optional<Ending>& ending) const;
   std::string why_it_ended(const std::optional<Ending>& ending) const;
@@ -107,9 +111,12 @@ class HostLink {
   std::string error_text_;
   agent::Hello hello_;
   std::array<std::uint32_t, agent::kStreams> used_{};  // output that no room was returned for
-  Time login_due_ = Time::max();
-  Time heard_at_ = Time::max();  // from when it has its order on
+  Time words_due_ = Time::max();  // its greeting, or a local one's word that it has its order
+  bool overdue_ = false;          // they may lie there, unread
+  Time heard_at_ = Time::max();   // from when it has its order on
   Time looked_at_ = Time::min();
+  Time stood_still_until_ = Time::min();  // this process did: stopped, or its host asleep
+  Time::duration stood_still_{};
   std::optional<Time> try_until_;
   Time again_at_ = Time::min();
   std::chrono::milliseconds again_pause_{};

@@ -99,11 +99,9 @@ Status show_bindings(const Options& options, JobPlan& plan) {
 
 /// Of a Slurm allocation, when this was started in one and the user names no hosts.
 Status read_allocation(Options& options) {
-  const char* const nodes = environment_variable("SLURM_JOB_NODELIST");
-  if (nodes == nullptr || !options.hosts.empty()) return {};
-  const char* const tasks = environment_variable("SLURM_TASKS_PER_NODE");
-  auto hosts = hosts_of_allocation(nodes, tasks == nullptr ? "" : tasks);
-  if (!hosts.ok()) return std::move(hosts).status();
+  if (!options.hosts.empty()) return {};
+  auto hosts = allocated_hosts(environment_variable);
+  RONDEL_TRY(hosts);
   options.hosts = *std::move(hosts);
   return {};
 }
@@ -225,7 +223,13 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace rondel
 
 int main(int argc, char** argv) try {
+  const bool has_output = ::fcntl(STDOUT_FILENO, F_GETFD) >= 0;
   rondel::open_standard_descriptors();
+  if (!has_output)
+    return rondel::fail(rondel::kUsageExit,
+                        rondel::Status(rondel::Code::unavailable,
+                                       "standard output is closed, so that what ranks write would be lost",
+                                       "redirect it, to /dev/null if nobody wants it"));
   return rondel::run(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
 } catch (const std::exception& error) {  // of the libraries: out of memory, at most
   std::fprintf(stderr, "rondelrun: %s\n", error.what());

@@ -51,7 +51,7 @@ Result<Counts> count_by_slots(std::span<const Host> hosts, const PlacementRules&
   RONDEL_TRY(check_ranks(ranks));
   if (ranks > slots && !rules.oversubscribe)
     return wrong(fmt::format("{} ranks asked for, but the hosts have {} slots", ranks, slots),
-                 "give the hosts more slots (NAME:SLOTS), or let them take more with --oversubscribe");
+                 "name hosts with enough slots (-H NAME:SLOTS), or let these take more with --oversubscribe");
 
   Counts counts(hosts.size());
   const auto rounds = static_cast<Rank>(ranks / slots), rest = static_cast<Rank>(ranks % slots);

@@ -14,8 +14,6 @@
 
 namespace rondel {
 
-inline constexpr Rank kMostRanks = 65'536;  ///< of one job
-
 enum class MapBy {
   slot,  ///< a host is filled before the next one; neighbouring ranks share hosts
   node   ///< rank by rank in rounds over the hosts that still have slots

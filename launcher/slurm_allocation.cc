@@ -11,18 +11,55 @@
 
 namespace rondel {
 
-Result<std::vector<Host>> hosts_of_allocation(const std::string& nodes, const std::string& tasks) {
-  auto hosts = parse_host_list(nodes);
-  if (!hosts.ok()) return std::move(hosts).status().with("SLURM_JOB_NODELIST (name hosts with -H instead)");
+namespace {
+
+struct Names {
+  std::string nodes;  ///< such as n[01-04,7],gpu1
+  std::string tasks;  ///< such as 2(x5),4; its value may be missing: one for each
+};
+
+std::string text_of(const Lookup& lookup, const std::string& name) {
+  const char* const text = lookup(name.c_str());
+  return text == nullptr ? std::string() : text;
+}
+
+Result<std::vector<Host>> hosts_of(const Lookup& lookup, const Names& names) {
+  const std::string tasks = text_of(lookup, names.tasks);
+  auto hosts = parse_host_list(text_of(lookup, names.nodes));
+  if (!hosts.ok()) return std::move(hosts).status().with(names.nodes + " (name hosts with -H instead)");
   if (tasks.empty()) return hosts;
   const auto counts = slurm_counts(tasks);
   if (counts.size() != hosts->size())
     return Status(Code::invalid_argument,
-                  fmt::format("SLURM_TASKS_PER_NODE is {}, which is not one number for each of {} nodes",
+                  fmt::format("{} is {}, which is not one number for each of {} nodes", names.tasks,
                               visible(tasks), hosts->size()),
                   "name hosts with -H instead");
   for (std::size_t i = 0; i < counts.size(); ++i) (*hosts)[i].slots = std::min(counts[i], kMostSlots);
   return hosts;
+}
+
+Result<std::vector<Host>> hosts_of_groups(const Lookup& lookup) {
+  std::vector<Host> all;
+  for (int group = 0;; ++group) {
+    const Names names{fmt::format("SLURM_JOB_NODELIST_HET_GROUP_{}", group),
+                      fmt::format("SLURM_TASKS_PER_NODE_HET_GROUP_{}", group)};
+    if (text_of(lookup, names.nodes).empty()) return all;
+    const auto hosts = hosts_of(lookup, names);
+    RONDEL_TRY(hosts);
+    all.insert(all.end(), hosts->begin(), hosts->end());
+  }
+}
+
+}  // namespace
+
+Result<std::vector<Host>> allocated_hosts(const Lookup& lookup) {
+  const Names job{"SLURM_JOB_NODELIST", "SLURM_TASKS_PER_NODE"};
+  const Names step{"SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE"};
+  if (text_of(lookup, job.nodes).empty()) return hosts_of_groups(lookup);
+  auto hosts = hosts_of(lookup, job);
+  if (hosts.ok() || text_of(lookup, step.nodes).empty()) return hosts;
+  auto of_step = hosts_of(lookup, step);  // its SLURM_TASKS_PER_NODE is the step's as well
+  return of_step.ok() ? of_step : hosts;
 }
 
 }  // namespace rondel

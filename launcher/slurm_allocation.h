@@ -3,7 +3,7 @@
 // values of Slurm's variables in; it does not ask Slurm.
 #pragma once
 
-#include <string>
+#include <functional>
 #include <vector>
 
 #include "launcher/host.h"
@@ -11,8 +11,10 @@
 
 namespace rondel {
 
-/// `nodes`: SLURM_JOB_NODELIST, such as n[01-04,7],gpu1; `tasks`: SLURM_TASKS_PER_NODE, such as 2(x5),4;
-/// empty: one for each. invalid_argument says which variable can not be read.
-Result<std::vector<Host>> hosts_of_allocation(const std::string& nodes, const std::string& tasks);
+using Lookup = std::function<const char*(const char* name)>;
+
+/// Of the allocation, or, where this runs in a step whose tasks do not fit it, of the step; of all groups of
+/// a heterogeneous job. Empty when there is none. invalid_argument says which variable can not be read.
+Result<std::vector<Host>> allocated_hosts(const Lookup& lookup);
 
 }  // namespace rondel

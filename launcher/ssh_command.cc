@@ -23,6 +23,9 @@ struct Cause {
   bool may_pass = false;
 };
 constexpr std::array kCauses{
+    // pam_nologin's words; others may follow them.
+    Cause{"are not permitted to log in yet", "it is still starting", "wait for it with --wait-for-hosts",
+          true},
     Cause{"Could not resolve hostname", "its name can not be resolved", "is it spelt right?", true},
     Cause{"HOST IDENTIFICATION HAS CHANGED", "its host key is not the known one",
           "if the host was set up anew, remove the old key with ssh-keygen -R"},

@@ -3,27 +3,49 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include "lib/unique_fd.h"
 
 namespace rondel {
+namespace {
 
-Result<std::string> read_text_file(const std::string& path, std::string_view kind) {
+Result<std::string> checked(std::string text, const std::string& path, std::string_view kind) {
+  if (text.find('\0') == std::string::npos) return text;
+  return Status(Code::invalid_argument, fmt::format("{} holds a zero byte, so that it is no text", path),
+                fmt::format("expected a {}", kind));
+}
+
+}  // namespace
+
+Result<std::string> read_text_file(const std::string& path, std::string_view kind,
+                                   std::chrono::milliseconds pipe_patience) {
   constexpr std::size_t kMostBytes = 16 << 20;
   const std::string what = fmt::format("reading the {} {}", kind, path);
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Opening a named pipe would wait for its writer without limit.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd) return system_failure(Code::unavailable, what, errno);
+  struct stat facts {};
+  if (::fstat(fd.get(), &facts) != 0) return system_failure(Code::unavailable, what, errno);
   std::string text;
   std::array<char, 64 * 1024> piece;
   for (;;) {
+    pollfd item{fd.get(), POLLIN, 0};
+    if (S_ISFIFO(facts.st_mode) && ::poll(&item, 1, static_cast<int>(pipe_patience.count())) == 0)
+      return Status(Code::timed_out,
+                    fmt::format("{}: nobody has written to this pipe for {:g} s", what,
+                                static_cast<double>(pipe_patience.count()) / 1000.0),
+                    "give a file, or start its writer first");
     const ssize_t bytes = ::read(fd.get(), piece.data(), piece.size());
-    if (bytes == 0) return text;
-    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes == 0) return checked(std::move(text), path, kind);
+    if (bytes < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (bytes < 0) return system_failure(Code::unavailable, what, errno);
     text.append(piece.data(), static_cast<std::size_t>(bytes));
     if (text.size() > kMostBytes)

@@ -2,6 +2,7 @@
 // Files that a user writes by hand, whole or line by line. No state; any thread.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -13,7 +14,8 @@ namespace rondel {
 
 /// Reads until the end, so a pipe is as good as a file; at most 16 MiB. `kind` is for errors: "hostfile". A
 /// file that can not be read is `unavailable`, with the system's words.
-Result<std::string> read_text_file(const std::string& path, std::string_view kind);
+Result<std::string> read_text_file(const std::string& path, std::string_view kind,
+                                   std::chrono::milliseconds pipe_patience = std::chrono::seconds(10));
 
 /// Gives each line to `use`, without its end ("\n" or "\r\n") and without a byte order mark before the first.
 /// The first failure ends it.

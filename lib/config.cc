@@ -163,15 +163,15 @@ constexpr std::array kRows{
     Row{{"RONDEL_RANK", "RANK", "number", "unset",
          "This process's rank in the job, from 0; set by the launcher. In a pod of a Kubernetes Job whose "
          "manifest sets RONDEL_SIZE it is JOB_COMPLETION_INDEX when unset."},
-        set_count<&Config::rank, 0>},
+        set_count<&Config::rank, 0, kMostRanks - 1>},
     Row{{"RONDEL_SIZE", "WORLD_SIZE", "number", "unset", "Ranks in the job; set by the launcher."},
-        set_count<&Config::size, 1>},
+        set_count<&Config::size, 1, kMostRanks>},
     Row{{"RONDEL_LOCAL_RANK", "LOCAL_RANK", "number", "unset",
          "This process's place among the ranks of its host, from 0; set by the launcher."},
-        set_count<&Config::local_rank, 0>},
+        set_count<&Config::local_rank, 0, kMostRanks - 1>},
     Row{{"RONDEL_LOCAL_SIZE", "LOCAL_WORLD_SIZE", "number", "unset",
          "Ranks of the job on this host; set by the launcher."},
-        set_count<&Config::local_size, 1>},
+        set_count<&Config::local_size, 1, kMostRanks>},
     Row{{"RONDEL_STORE", "", "address", "unset",
          "Where the ranks meet: tcp://host:port or file:///directory; set by the launcher."},
         set_store},
@@ -280,6 +280,14 @@ Status check_identity(const Config& config, const IdentityNames& names) {
   return {};
 }
 
+/// srun, hydra or mpirun say who this process is, so that half of what torchrun would say, which scripts
+/// export for their own use, is no mistake.
+bool started_by_another(const std::function<const char*(const char*)>& lookup) {
+  constexpr std::array kNames{"SLURM_STEP_ID", "PMI_RANK", "OMPI_COMM_WORLD_RANK"};
+  return std::any_of(kNames.begin(), kNames.end(),
+                     [&lookup](const char* name) { return lookup(name) != nullptr; });
+}
+
 /// Says once per process which RONDEL_* variables mean nothing; of a job's ranks only the first one speaks.
 void warn_of_unknown_variables(const Config& config) {
   static std::atomic<bool> warned{false};
@@ -320,6 +328,9 @@ Result<Config> Config::from_lookup(const std::function<const char*(const char*)>
     RONDEL_TRY(kRows[0].apply(config, Found{kIndex, index}));
     found_as[0] = kIndex;
   }
+  if (config.rank.has_value() != config.size.has_value() && started_by_another(lookup) &&
+      !found_as[0].starts_with("RONDEL_") && !found_as[1].starts_with("RONDEL_"))
+    config.rank = config.size = std::nullopt;
   RONDEL_TRY(check_identity(config, {found_as[0], found_as[1], found_as[2], found_as[3]}));
   return config;
 }

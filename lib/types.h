@@ -13,6 +13,7 @@ namespace rondel {
 
 using Rank = std::int32_t;
 inline constexpr Rank kNoRank = -1;
+inline constexpr Rank kMostRanks = 65'536;  ///< of one job
 
 enum class DataType : std::uint8_t {
   int8,

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_set>
 
 #include "lib/wire.h"
 
@@ -96,10 +98,10 @@ Result<std::vector<Rank>> StoreExchange::missing_ranks(std::string_view what) {
   const std::lock_guard lock(mutex_);
   const auto missing = store_.missing(keys, Deadline::in(kInquest));
   if (!missing.ok()) return mine(missing.status());
+  const std::unordered_set<std::string_view> absent(missing->begin(), missing->end());
   std::vector<Rank> ranks;
   for (Rank rank = 0; rank < size_; ++rank)
-    if (std::ranges::find(*missing, keys[static_cast<std::size_t>(rank)]) != missing->end())
-      ranks.push_back(rank);
+    if (absent.contains(keys[static_cast<std::size_t>(rank)])) ranks.push_back(rank);
   return ranks;
 }
 

@@ -69,4 +69,11 @@ Status check_error_struct(const rondel_error_t* error) {
   return {};
 }
 
+Status with_hint(Status failed, const std::string& hint) {
+  if (failed.ok() || hint.empty()) return failed;
+  Failure failure = failed.failure();
+  failure.hint += (failure.hint.empty() ? "" : "; ") + hint;
+  return Status(failed.code(), std::move(failure));
+}
+
 }  // namespace rondel::c

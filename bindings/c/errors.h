@@ -45,4 +45,7 @@ inline Status wrong(std::string cause, std::string hint = {}) {
   return Status(Code::invalid_argument, std::move(cause), std::move(hint));
 }
 
+/// `failed` with what else the user can do, after the hint that it has.
+Status with_hint(Status failed, const std::string& hint);
+
 }  // namespace rondel::c

@@ -3,98 +3,176 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <string_view>
+#include <utility>
 
-#include "lib/slurm.h"
+#include "lib/process_facts.h"
 
 namespace rondel::c {
 namespace {
 
 std::string text_of(const Lookup& lookup, const char* name) {
-  const char* const text = lookup(name);
+  const char* const text = *name == '\0' ? nullptr : lookup(name);
   return text == nullptr ? std::string() : text;
 }
 
-Result<std::int32_t> number_of(const Lookup& lookup, const char* name, std::int32_t least) {
-  const std::string text = text_of(lookup, name);
-  std::int32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() && number >= least) return number;
-  return Status(Code::invalid_argument,
-                fmt::format("{} is \"{}\", expected a whole number of at least {}", name, text, least),
-                "set RONDEL_RANK and RONDEL_SIZE, which count before what other launchers set");
+bool contradictory(const std::vector<Claim>& claims) {
+  return std::any_of(claims.begin(), claims.end(), [&claims](const Claim& one) {
+    return std::any_of(claims.begin(), claims.end(),
+                       [&one](const Claim& other) { return one.contradicts(other); });
+  });
 }
 
-struct Names {
-  const char* rank;
-  const char* size;
-  const char* local_rank;
-  const char* local_size;
-};
+/// Through how many processes, beginning with this one, the variables of a claim came unchanged: the next one
+/// upwards is where its starter set them, or can not be read.
+std::size_t age_of(const Claim& claim, const Lookup& lookup, const std::vector<std::string>& ancestors) {
+  const auto unchanged = [&claim, &lookup](const std::string& environment) {
+    const auto same = [&lookup, &environment](const char* name) {
+      return text_of(lookup, name) == value_in(environment, name).value_or("");
+    };
+    return same(claim.starter->rank) && same(claim.starter->size) && same(claim.starter->mark);
+  };
+  const auto origin = std::find_if_not(ancestors.begin(), ancestors.end(), unchanged);
+  return static_cast<std::size_t>(origin - ancestors.begin());
+}
 
-Result<ForeignJob> read(const Lookup& lookup, const Names& names, std::string starter, std::string name) {
-  ForeignJob job{.starter = std::move(starter), .name = std::move(name)};
-  const auto rank = number_of(lookup, names.rank, 0);
-  RONDEL_TRY(rank);
-  const auto size = number_of(lookup, names.size, 1);
-  RONDEL_TRY(size);
-  if (*rank >= *size)
-    return Status(Code::invalid_argument,
-                  fmt::format("{}={} is not below {}={}", names.rank, *rank, names.size, *size),
-                  "set RONDEL_RANK and RONDEL_SIZE, which count before what other launchers set");
-  job.rank = *rank;
-  job.size = *size;
-  // Where ranks share a host only makes things faster: what can not be read is left out.
-  const auto local_rank = number_of(lookup, names.local_rank, 0);
-  const auto local_size = number_of(lookup, names.local_size, 1);
-  if (local_rank.ok() && local_size.ok() && *local_rank < *local_size && *local_size <= job.size) {
-    job.local_rank = *local_rank;
-    job.local_size = *local_size;
+/// The claims of the starter that is nearest to this process: one starter may set variables of several kinds.
+std::vector<Claim> innermost(const std::vector<Claim>& claims, const Lookup& lookup,
+                             const std::vector<std::string>& ancestors) {
+  std::vector<Claim> nearest;
+  std::size_t least_age = ancestors.size();
+  for (const Claim& claim : claims) {
+    const std::size_t age = age_of(claim, lookup, ancestors);
+    if (age < least_age) nearest.clear();
+    if (age <= least_age) nearest.push_back(claim);
+    least_age = std::min(least_age, age);
   }
-  return job;
+  return nearest;
 }
 
-/// Of a process that srun started.
-Result<ForeignJob> read_slurm(const Lookup& lookup) {
-  constexpr Names kNames{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", ""};
-  // A job that is requeued keeps its number.
-  const std::string restart = text_of(lookup, "SLURM_RESTART_COUNT");
-  auto job = read(lookup, kNames, "srun",
-                  fmt::format("slurm-{}.{}{}{}", text_of(lookup, "SLURM_JOB_ID"),
-                              text_of(lookup, "SLURM_STEP_ID"), restart.empty() ? "" : "-", restart));
-  RONDEL_TRY(job);
-  const auto local_rank = number_of(lookup, kNames.local_rank, 0);
-  const auto node = number_of(lookup, "SLURM_NODEID", 0);
-  if (!local_rank.ok() || !node.ok()) return job;
-  const auto tasks = slurm_counts(text_of(lookup, "SLURM_STEP_TASKS_PER_NODE"));
-  const auto index = static_cast<std::size_t>(*node);
-  if (index >= tasks.size() || *local_rank >= tasks[index] || tasks[index] > job->size) return job;
-  job->local_rank = *local_rank;
-  job->local_size = tasks[index];
-  return job;
+/// PMIx' word beside mpirun's says nothing more.
+bool worth_words(const Claim& claim, const std::vector<Claim>& all) {
+  return claim.starter != &starters::kPmix || std::none_of(all.begin(), all.end(), [](const Claim& other) {
+           return other.starter == &starters::kOpenMpi;
+         });
+}
+
+Status undecided(const std::vector<Claim>& claims) {
+  std::string texts;
+  std::string others;
+  for (const Claim& claim : claims) {
+    if (worth_words(claim, claims)) texts += (texts.empty() ? "" : " and ") + claim.text();
+    if (&claim != &claims.front()) others += (others.empty() ? "" : ", ") + claim.names();
+  }
+  return Status(
+      Code::refused,
+      fmt::format("{} contradict, and it can not be told which of them started this process as a "
+                  "rank",
+                  texts),
+      fmt::format("unset the variables that do not count (for a rank of {}: {}), or set RONDEL_RANK "
+                  "and RONDEL_SIZE, which always count",
+                  claims.front().starter->name, others));
+}
+
+Status only_half(const Claim& claim) {
+  const bool have_rank = claim.rank.has_value();
+  return Status(
+      claim.starter == &starters::kPmix ? Code::unsupported : Code::invalid_argument,
+      fmt::format("{} but there is no {}, so that this process can not tell how many ranks there are",
+                  claim.text(), have_rank ? "size" : "rank"),
+      "start with rondelrun, srun or mpirun, or set RONDEL_RANK, RONDEL_SIZE and "
+      "RONDEL_STORE=file:///directory; to run alone, unset " +
+          claim.names());
+}
+
+/// rondelrun takes other starters' variables out of its ranks' environment: these are from inside.
+Status check_inside_of_rondelrun(const Lookup& lookup) {
+  const auto ours = claim_of(starters::kRondelrun, lookup);
+  if (!ours.ok() || !*ours) return {};  // Config has the better words
+  for (const Starter* starter :
+       {&starters::kSlurm, &starters::kOpenMpi, &starters::kPmi, &starters::kPmix, &starters::kTorchrun}) {
+    const auto theirs = claim_of(*starter, lookup);
+    if (!theirs.ok() || !*theirs || !(*theirs)->contradicts(**ours)) continue;
+    return Status(Code::refused,
+                  fmt::format("{} started this process inside a rank of {}, and they contradict",
+                              (*theirs)->text(), (*ours)->text()),
+                  fmt::format("start ranks by one of them: {} outside of rondelrun, or rondelrun alone; to "
+                              "stay rondelrun's rank, unset {}",
+                              (*theirs)->starter->name, (*theirs)->names()));
+  }
+  return {};
+}
+
+/// mpirun's own name of a job is a 16-bit number; where its process listens makes it unique among hosts.
+std::string name_of_job(const Claim& claim, const Lookup& lookup) {
+  if (claim.starter == &starters::kOpenMpi)
+    return fmt::format("openmpi-{}-{}", text_of(lookup, "PMIX_NAMESPACE"),
+                       text_of(lookup, "OMPI_MCA_orte_hnp_uri"));
+  // A job that is requeued keeps its number, and clusters that share homes count on their own.
+  return fmt::format("slurm-{}-{}.{}-{}", text_of(lookup, "SLURM_CLUSTER_NAME"),
+                     text_of(lookup, "SLURM_JOB_ID"), text_of(lookup, "SLURM_STEP_ID"),
+                     text_of(lookup, "SLURM_RESTART_COUNT"));
+}
+
+/// The job that claims which agree with one another describe; nullopt when it is torchrun's.
+Result<std::optional<ForeignJob>> job_of(const std::vector<Claim>& claims, const Lookup& lookup) {
+  const auto best = std::find_if(claims.begin(), claims.end(), [](const Claim& c) { return c.complete(); });
+  if (best == claims.end()) return only_half(claims.front());
+  if (best->starter == &starters::kTorchrun) return std::optional<ForeignJob>();
+  ForeignJob job{.starter = best->starter->name,
+                 .variables = best->variables(),
+                 .unset = best->names(),
+                 .name = best->starter->names_its_jobs ? name_of_job(*best, lookup) : "pmi",
+                 .rank = *best->rank,
+                 .size = *best->size,
+                 .local_rank = best->local_rank,
+                 .local_size = best->local_size,
+                 .pmi_descriptor = {}};
+  const bool has_pmi =
+      std::any_of(claims.begin(), claims.end(), [](const Claim& c) { return c.starter == &starters::kPmi; });
+  const std::string descriptor = has_pmi ? text_of(lookup, "PMI_FD") : std::string();
+  if (!descriptor.empty()) {
+    int number = -1;
+    const auto [end, error] =
+        std::from_chars(descriptor.data(), descriptor.data() + descriptor.size(), number);
+    if (error != std::errc() || end != descriptor.data() + descriptor.size() || number < 0)
+      return Status(Code::invalid_argument,
+                    fmt::format("PMI_FD is \"{}\", expected the number of a descriptor", descriptor),
+                    "to run alone, unset " + job.unset);
+    job.pmi_descriptor = number;
+  }
+  if (job.size > 1 && !job.pmi_descriptor && !best->starter->names_its_jobs)
+    return Status(
+        Code::unsupported,
+        fmt::format("{} started this process, but without PMI_FD, by which ranks could meet", best->text()),
+        "start with rondelrun, or give all ranks RONDEL_RANK, RONDEL_SIZE and "
+        "RONDEL_STORE=file:///directory; to run alone, unset " +
+            job.unset);
+  return std::optional<ForeignJob>(std::move(job));
 }
 
 }  // namespace
 
-Result<std::optional<ForeignJob>> foreign_job(const Lookup& lookup) {
-  constexpr Names kPmi{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
-  constexpr Names kOpenMpi{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-                           "OMPI_COMM_WORLD_LOCAL_SIZE"};
-  const auto is_set = [&lookup](const char* name) { return lookup(name) != nullptr; };
-  const bool in_step = is_set("SLURM_STEP_ID") && is_set("SLURM_PROCID") && is_set("SLURM_STEP_NUM_TASKS");
-  const bool has_pmi = is_set("PMI_FD") && is_set("PMI_RANK") && is_set("PMI_SIZE");
-  if (!in_step && !has_pmi && !is_set(kOpenMpi.rank)) return std::optional<ForeignJob>();
-  auto job = in_step   ? read_slurm(lookup)
-             : has_pmi ? read(lookup, kPmi, "a launcher with PMI", "pmi")
-                       : read(lookup, kOpenMpi, "mpirun", "openmpi-" + text_of(lookup, "PMIX_NAMESPACE"));
-  RONDEL_TRY(job);
-  if (has_pmi) {
-    const auto descriptor = number_of(lookup, "PMI_FD", 0);
-    RONDEL_TRY(descriptor);
-    job->pmi_descriptor = *descriptor;
+Result<std::optional<ForeignJob>> foreign_job(const Lookup& lookup, const Ancestry& ancestry) {
+  if (!text_of(lookup, "RONDEL_RANK").empty() || !text_of(lookup, "RONDEL_SIZE").empty()) {
+    const bool by_hand =
+        !text_of(lookup, "RONDEL_STORE").starts_with("tcp://") || text_of(lookup, "RONDEL_SECRET_FD").empty();
+    if (!by_hand) RONDEL_TRY(check_inside_of_rondelrun(lookup));
+    return std::optional<ForeignJob>();
   }
-  return std::optional<ForeignJob>(*std::move(job));
+  const auto claims = foreign_claims(lookup);
+  RONDEL_TRY(claims);
+  if (claims->empty()) return std::optional<ForeignJob>();
+  if (claims->size() == 1) return job_of(*claims, lookup);
+  const auto nearest = innermost(*claims, lookup, ancestry());
+  const bool complete =
+      std::any_of(nearest.begin(), nearest.end(), [](const Claim& claim) { return claim.complete(); });
+  if (complete && !contradictory(nearest)) return job_of(nearest, lookup);
+  if (contradictory(*claims)) return undecided(*claims);
+  return job_of(*claims, lookup);
 }
 
 }  // namespace rondel::c

@@ -101,10 +101,31 @@ Status without_meeting_point(Status failed, Rank rank, bool served_by_rank_0) {
   return Status(failed.code(), std::move(failure));
 }
 
+namespace {
+
+/// The store of rank 0 serves one start, to which each rank comes once.
+Status check_only_one(const Entry& entry, Deadline deadline) {
+  if (entry.store == nullptr || !entry.served_by_rank_0) return {};
+  const auto processes = entry.store->add(fmt::format("processes/{}", entry.rank), 1, deadline);
+  RONDEL_TRY(processes);
+  if (*processes == 1) return {};
+  Failure failure;
+  failure.cause = fmt::format("another process has come to this job as rank {} already", entry.rank);
+  failure.hint =
+      "give every process a rank of its own, and every job a MASTER_PORT, RONDEL_STORE or unique id of its "
+      "own";
+  failure.rank = failure.peer = entry.rank;
+  return Status(Code::mismatch, std::move(failure));
+}
+
+}  // namespace
+
 Result<Started> start_job(const Config& config, Entry entry, Deadline deadline) {
   const CommunicatorOptions options = communicator_options(config, entry);
   const bool served_by_rank_0 = entry.served_by_rank_0;
   configure_log(config.log_level, fmt::format("rank {}", entry.rank));
+  if (Status alone = check_only_one(entry, deadline); !alone.ok())
+    return without_meeting_point(std::move(alone), options.rank, served_by_rank_0);
   auto hold = JobHold::create(config, std::move(entry), deadline);
   if (!hold.ok()) return without_meeting_point(std::move(hold).status(), options.rank, served_by_rank_0);
   auto communicator = Communicator::create((*hold)->job(), options, deadline);

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <thread>
 
+#include "bindings/c/errors.h"
 #include "lib/host_identity.h"
 #include "lib/interfaces.h"
 #include "lib/store/tcp_client.h"
@@ -137,6 +138,12 @@ Result<Joined> join_through(const Config& config, const Rendezvous& rendezvous, 
     if (!value.ok())
       return std::move(value).status().with(fmt::format("waiting for rank 0 to set \"{}\"", key));
     auto point = decode_meeting_point(*value);
+    if (point.code() == Code::invalid_argument) {  // cut short by a crash: rank 0 will replace it
+      last = Status(Code::unavailable,
+                    fmt::format("the {} bytes of \"{}\" are no meeting point", value->size(), key));
+      std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(kPause, deadline.left()));
+      continue;
+    }
     RONDEL_TRY(point);
     auto store = connect_tcp_store(point->address, point->secret, Deadline::in(patience).or_before(deadline),
                                    config.silence_timeout);
@@ -144,7 +151,8 @@ Result<Joined> join_through(const Config& config, const Rendezvous& rendezvous, 
     last = std::move(store).status();
     std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(kPause, deadline.left()));
   }
-  return std::move(last).with("joining the meeting point that rank 0 keeps");
+  return with_hint(std::move(last).with("joining the meeting point that rank 0 keeps"),
+                   "see that rank 0 runs: what was found may be of an earlier job");
 }
 
 }  // namespace rondel::c

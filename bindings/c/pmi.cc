@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,12 @@ namespace {
 
 constexpr std::size_t kMostLineBytes = 16'384;
 constexpr std::chrono::seconds kGoodbyePatience{1};
+
+constexpr const char* kLauncherGone = "look at the launcher's own output";
+constexpr const char* kWaysOut =
+    "to run alone, unset PMI_FD, PMI_RANK and PMI_SIZE; to run as a rank, start the program itself by the "
+    "launcher, "
+    "as the only user of PMI in its process";
 
 /// The process's own; never destroyed, because atexit handlers of others may come later.
 struct Session {
@@ -47,8 +54,30 @@ Status wait_for(int descriptor, short events, Deadline deadline) {
     if (ready > 0) return {};
     if (ready < 0 && errno != EINTR)
       return system_failure(Code::io_error, "waiting for the launcher (PMI)", errno);
-    if (deadline.passed()) return Status(Code::timed_out, "the launcher did not answer in time (PMI)");
+    if (deadline.passed())
+      return Status(Code::timed_out, "the launcher did not answer in time (PMI)",
+                    "see whether it is stopped or its host overloaded, or raise RONDEL_START_TIMEOUT_S");
   }
+}
+
+/// A launcher answers over a socket. Anything else that has this number now (the user's own pipe or file,
+/// where the variables were left over from an earlier job) must not be written to.
+Status check_descriptor(int descriptor) {
+  struct stat facts {};
+  const bool is_open = ::fstat(descriptor, &facts) == 0;
+  if (is_open && S_ISSOCK(facts.st_mode) && descriptor > STDERR_FILENO) return {};
+  return Status(Code::unavailable,
+                fmt::format("PMI_FD is {}, but that descriptor is {}", descriptor,
+                            is_open ? "no connection to a launcher" : "not open in this process"),
+                kWaysOut);
+}
+
+/// One launcher's word, made fit for an error text.
+std::string shown(std::string_view text) {
+  constexpr std::size_t kMost = 100;
+  std::string clean;
+  for (const char c : text.substr(0, kMost)) clean += c >= ' ' && c <= '~' ? c : '?';
+  return clean + (text.size() > kMost ? "..." : "");
 }
 
 }  // namespace
@@ -72,6 +101,7 @@ Result<Pmi*> Pmi::begin(int descriptor, Deadline deadline) {
   if (ours.pmi != nullptr)
     return Status(Code::unsupported, "this process was forked by one that began PMI, which has one client",
                   "start ranks by the launcher, not by fork");
+  RONDEL_TRY(check_descriptor(descriptor));
   auto pmi = std::make_unique<Pmi>(descriptor);
   RONDEL_TRY(pmi->greet(deadline));
   ours.pmi = pmi.release();
@@ -82,6 +112,14 @@ Result<Pmi*> Pmi::begin(int descriptor, Deadline deadline) {
 
 Status Pmi::greet(Deadline deadline) {
   const auto greeted = ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", deadline);
+  if (greeted.status().code() == Code::unavailable)
+    return Status(
+        Code::unavailable,
+        fmt::format("the launcher has closed its end of PMI_FD ({}): {}", descriptor_,
+                    greeted.status().failure().cause),
+        "PMI serves one program per process, and an earlier one has said goodbye: give each program a "
+        "start of its own (mpiexec ./first; mpiexec ./second), or use rondelrun or srun without "
+        "--mpi=pmi2");
   RONDEL_TRY(greeted);
   auto named = ask("cmd=get_my_kvsname", "my_kvsname", deadline);
   RONDEL_TRY(named);
@@ -126,7 +164,7 @@ Result<std::map<std::string, std::string>> Pmi::ask(const std::string& request, 
   const std::string result = words["rc"];
   if (command == reply && (result.empty() || result == "0")) return words;
   return Status(Code::refused,
-                fmt::format("the launcher answers \"{}\" to \"{}\" (PMI)", *line,
+                fmt::format("the launcher answers \"{}\" to \"{}\" (PMI)", shown(*line),
                             request.substr(0, request.find(" value="))),  // the value is secret
                 "programs that also call MPI hand a unique id around instead (rondel_get_unique_id)");
 }
@@ -134,10 +172,9 @@ Result<std::map<std::string, std::string>> Pmi::ask(const std::string& request, 
 Status Pmi::send(std::string_view text, Deadline deadline) const {
   while (!text.empty()) {
     RONDEL_TRY(wait_for(descriptor_, POLLOUT, deadline));
-    ssize_t n = ::send(descriptor_, text.data(), text.size(), MSG_NOSIGNAL);
-    if (n < 0 && errno == ENOTSOCK) n = ::write(descriptor_, text.data(), text.size());
+    const ssize_t n = ::send(descriptor_, text.data(), text.size(), MSG_NOSIGNAL);
     if (n < 0 && errno != EINTR && errno != EAGAIN)
-      return system_failure(Code::unavailable, "asking the launcher (PMI)", errno);
+      return system_failure(Code::unavailable, "asking the launcher (PMI)", errno, kLauncherGone);
     if (n > 0) text.remove_prefix(static_cast<std::size_t>(n));
   }
   return {};
@@ -151,13 +188,13 @@ Result<std::string> Pmi::receive_line(Deadline deadline) {
       return line;
     }
     if (received_.size() > kMostLineBytes)
-      return Status(Code::refused, "the launcher's answer has no end (PMI)");
+      return Status(Code::refused, "the launcher's answer has no end (PMI)", kWaysOut);
     RONDEL_TRY(wait_for(descriptor_, POLLIN, deadline));
     char piece[1024];
     const ssize_t n = ::read(descriptor_, piece, sizeof piece);
-    if (n == 0) return Status(Code::unavailable, "the launcher has gone (PMI)");
+    if (n == 0) return Status(Code::unavailable, "the launcher has gone (PMI)", kLauncherGone);
     if (n < 0 && errno != EINTR && errno != EAGAIN)
-      return system_failure(Code::unavailable, "hearing the launcher (PMI)", errno);
+      return system_failure(Code::unavailable, "hearing the launcher (PMI)", errno, kLauncherGone);
     if (n > 0) received_.append(piece, static_cast<std::size_t>(n));
   }
 }

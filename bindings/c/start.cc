@@ -18,6 +18,7 @@
 #include "lib/hexadecimal.h"
 #include "lib/host_identity.h"
 #include "lib/log.h"
+#include "lib/process_facts.h"
 #include "lib/store/file_store.h"
 #include "lib/store/tcp_client.h"
 
@@ -25,6 +26,8 @@ namespace rondel::c {
 namespace {
 
 Status check_rank(Rank rank, Rank size) {
+  if (size > kMostRanks)
+    return wrong(fmt::format("a job of {} ranks was asked for, expected at most {}", size, kMostRanks));
   if (size >= 1 && rank >= 0 && rank < size) return {};
   return wrong(fmt::format("rank {} of {} ranks does not exist", rank, size),
                "ranks count from 0 to size - 1");
@@ -85,7 +88,10 @@ Result<Entry> enter_through(const Config& config, const Rendezvous& rendezvous, 
   if (Status set = rendezvous.set(key, *value); !set.ok())
     return std::move(set).with("leaving the job's meeting point for the other ranks");
   auto store = connect_tcp_store(hosted->point.address, *secret, deadline, config.silence_timeout);
-  RONDEL_TRY(store);
+  if (!store.ok())
+    return with_hint(std::move(store).status().with("rank 0 can not reach the meeting point that it keeps"),
+                     "see that its network interface is up (ip link set lo up for 127.0.0.1), or choose one "
+                     "with RONDEL_NET");
   return Entry{.rank = rank,
                .size = size,
                .point = hosted->point,
@@ -110,16 +116,39 @@ Result<Started> start_through(const Settings& settings, const Rendezvous& rendez
 
 bool all_local(const Config& config, Rank size) { return config.local_size && *config.local_size == size; }
 
+bool has_secret(const Config& config) { return config.secret_fd || !config.secret_file.empty(); }
+
+/// A wait that was in vain gets one more hint.
+Status advised(Status failed, const std::string& advice) {
+  return failed.code() == Code::timed_out ? with_hint(std::move(failed), advice) : failed;
+}
+
+/// The user's own, in which keys of jobs that crashed would stay for good.
+Result<std::string> shared_directory(Sharing sharing, Rank rank) {
+  constexpr std::chrono::hours kForgotten{7 * 24};  // longer than starts take
+  auto directory = private_directory(sharing);
+  if (directory.ok() && rank == 0) forget_old_values(*directory, kForgotten);
+  return directory;
+}
+
+/// `advice` is for ranks that do not find one another there.
 Result<Started> start_in_directory(const Settings& settings, const std::string& directory, Rank rank,
-                                   Rank size, bool one_host) {
+                                   Rank size, bool one_host, const std::string& advice = {}) {
   auto opened = open_file_store(directory);
   RONDEL_TRY(opened);
   Store& store = **opened;
+  const Deadline deadline = Deadline::in(settings.config.start_timeout);
   const Rendezvous rendezvous{
-      .set = [&store](const std::string& key,
-                      std::span<const std::byte> value) { return store.set(key, value); },
-      .get = [&store](const std::string& key, Deadline deadline) { return store.get(key, deadline); }};
-  return start_through(settings, rendezvous, directory, rank, size, one_host);
+      .set = [&store, deadline](const std::string& key,
+                                std::span<const std::byte> value) { return store.set(key, value, deadline); },
+      .get = [&store, &advice](const std::string& key, Deadline until) -> Result<Bytes> {
+        auto value = store.get(key, until);
+        if (value.ok()) return value;
+        return advised(std::move(value).status(), advice);
+      }};
+  auto started = start_through(settings, rendezvous, directory, rank, size, one_host);
+  if (started.ok() || rank != 0) return started;
+  return advised(std::move(started).status(), advice);
 }
 
 std::string serving_key(std::uint64_t generation) { return fmt::format("serving/{}", generation); }
@@ -159,7 +188,15 @@ Result<Started> start_at_master(const Config& config, const TorchrunMaster& mast
               .server = nullptr};
   if (rank == 0) {
     auto hosted = host_meeting_point(config, *secret, *host, master.port);
-    RONDEL_TRY(hosted);
+    if (!hosted.ok()) {
+      Failure failure = hosted.status().failure();
+      failure.hint = fmt::format(
+          "rank 0 listens on MASTER_PORT + 1 ({}) of MASTER_ADDR ({}), which must be its own host: set "
+          "another "
+          "MASTER_PORT or MASTER_ADDR on all ranks",
+          master.port, master.host);
+      return Status(hosted.status().code(), std::move(failure));
+    }
     entry.server = std::move(hosted->server);
     auto own = connect_tcp_store(entry.point.address, *secret, deadline, config.silence_timeout);
     RONDEL_TRY(own);
@@ -168,8 +205,11 @@ Result<Started> start_at_master(const Config& config, const TorchrunMaster& mast
   auto store = connect_to_start(config, entry.point, generation, deadline);
   if (!store.ok())
     return without_meeting_point(
-        std::move(store).status().with(master.is_pod ? "joining rank 0's pod"
-                                                     : "joining rank 0 at MASTER_ADDR, MASTER_PORT + 1"),
+        with_hint(
+            std::move(store).status().with(master.is_pod ? "joining rank 0's pod"
+                                                         : "joining rank 0 at MASTER_ADDR, MASTER_PORT + 1"),
+            fmt::format("see that rank 0 runs at {}, and that no firewall closes port {}", master.host,
+                        master.port)),
         rank, true);
   entry.store = std::move(store).value();
   return start_job(config, std::move(entry), deadline);
@@ -181,9 +221,8 @@ Result<Started> start_under_torchrun(const Settings& settings) {
   const auto master = pod ? *pod : torchrun_master();
   RONDEL_TRY(master);
   const bool one_host = all_local(config, *config.size) || master->is_loopback();
-  const bool has_secret = config.secret_fd || !config.secret_file.empty();
-  if (!one_host || has_secret) return start_at_master(config, *master, one_host);
-  const auto directory = private_directory(Sharing::on_this_host);
+  if (!one_host || has_secret(config)) return start_at_master(config, *master, one_host);
+  const auto directory = shared_directory(Sharing::on_this_host, *config.rank);
   RONDEL_TRY(directory);
   Settings named = settings;
   named.config.job = fmt::format("{}/{}/{}", config.job, host_name(), master->port);
@@ -192,10 +231,10 @@ Result<Started> start_under_torchrun(const Settings& settings) {
 
 /// Rank 0 leaves the meeting point in the launcher's key-value space; the barrier after that lets others see
 /// it.
-Result<Started> start_over_pmi(const Settings& settings, int descriptor) {
+Result<Started> start_over_pmi(const Settings& settings, const ForeignJob& job) {
   const Config& config = settings.config;
   const Deadline deadline = Deadline::in(config.start_timeout);
-  const auto begun = Pmi::begin(descriptor, deadline);
+  const auto begun = Pmi::begin(*job.pmi_descriptor, deadline);
   RONDEL_TRY(begun);
   Pmi& pmi = **begun;
   bool met = false;  // the others may read it more than once, but meet once
@@ -215,7 +254,8 @@ Result<Started> start_over_pmi(const Settings& settings, int descriptor) {
         auto bytes = from_hexadecimal(*value);
         if (bytes) return *std::move(bytes);
         return Status(Code::refused,
-                      "the launcher gives another value for the meeting point than rank 0 left (PMI)");
+                      "the launcher gives another value for the meeting point than rank 0 left (PMI)",
+                      "see that all ranks load the same version of librondel.so");
       }};
   return start_through(settings, rendezvous, "pmi", *config.rank, *config.size,
                        all_local(config, *config.size));
@@ -225,15 +265,17 @@ Result<Started> start_over_pmi(const Settings& settings, int descriptor) {
 /// is there on all hosts of most clusters.
 Result<Started> start_at_home(const Settings& settings, const ForeignJob& job) {
   const bool one_host = all_local(settings.config, job.size);
-  const auto directory = private_directory(one_host ? Sharing::on_this_host : Sharing::among_hosts);
+  const auto directory = shared_directory(one_host ? Sharing::on_this_host : Sharing::among_hosts, job.rank);
   RONDEL_TRY(directory);
-  auto started = start_in_directory(settings, *directory, job.rank, job.size, one_host);
-  if (started.ok() || started.status().code() != Code::timed_out || one_host) return started;
-  return std::move(started).status().with(
-      fmt::format("ranks that {} started on several hosts meet in {}, which must be one directory on all of "
-                  "them (else set "
-                  "RONDEL_STORE=file:///... to one that is, or use srun --mpi=pmi2 or rondelrun)",
-                  job.starter, *directory));
+  std::string advice = fmt::format("{} ({}) is to start all ranks; to run alone, unset {}", job.starter,
+                                   job.variables, job.unset);
+  if (!one_host)
+    advice += fmt::format(
+        "; if the others run, see that {} is one directory on all hosts: else set RONDEL_STORE=file:///... "
+        "to "
+        "one that is, or use srun --mpi=pmi2 or rondelrun",
+        *directory);
+  return start_in_directory(settings, *directory, job.rank, job.size, one_host, advice);
 }
 
 Config with_place_of(Config config, const ForeignJob& job) {
@@ -241,7 +283,8 @@ Config with_place_of(Config config, const ForeignJob& job) {
   config.size = job.size;
   config.local_rank = job.local_rank;
   config.local_size = job.local_size;
-  if (config.job.empty()) config.job = job.name;
+  // Never the user's name alone: two steps that inherit it must not take one another for one job.
+  config.job = config.job.empty() ? job.name : fmt::format("{}/{}", job.name, config.job);
   return config;
 }
 
@@ -251,13 +294,9 @@ Result<Started> start_from_environment(const Settings& given) {
   constexpr std::string_view kTcp = "tcp://";
   constexpr std::string_view kFile = "file://";
   Settings settings = given;
-  std::optional<ForeignJob> foreign;
-  if (!given.config.rank) {
-    auto found = foreign_job(environment_variable);
-    RONDEL_TRY(found);
-    foreign = *std::move(found);
-    if (foreign) settings.config = with_place_of(given.config, *foreign);
-  }
+  const auto foreign = foreign_job(environment_variable, environments_upwards);
+  RONDEL_TRY(foreign);
+  if (*foreign) settings.config = with_place_of(given.config, **foreign);
   const Config& config = settings.config;
   if (config.size.value_or(1) == 1) return start_alone(config);
   if (config.store.starts_with(kTcp)) return start_at_launcher(config, config.store.substr(kTcp.size()));
@@ -272,9 +311,10 @@ Result<Started> start_from_environment(const Settings& given) {
   if (!config.store.empty())
     return wrong(
         fmt::format("RONDEL_STORE is \"{}\", expected tcp://host:port or file:///directory", config.store));
-  if (!foreign || environment_variable("MASTER_ADDR") != nullptr) return start_under_torchrun(settings);
-  if (foreign->pmi_descriptor) return start_over_pmi(settings, *foreign->pmi_descriptor);
-  return start_at_home(settings, *foreign);
+  // Scripts written for torch export MASTER_ADDR whatever starts the ranks; it is of use with a secret only.
+  if (!*foreign || (has_secret(config) && has_torchrun_master())) return start_under_torchrun(settings);
+  if ((*foreign)->pmi_descriptor) return start_over_pmi(settings, **foreign);
+  return start_at_home(settings, **foreign);
 }
 
 Result<Started> start_from_unique_id(const Settings& settings, std::span<const std::byte> id, Rank rank,

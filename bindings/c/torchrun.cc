@@ -27,6 +27,12 @@ bool names_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
+/// An empty value counts as unset.
+std::string text_of(const char* name) {
+  const char* const text = environment_variable(name);
+  return text == nullptr ? std::string() : text;
+}
+
 /// A directory that belongs to this user and exists.
 Result<std::string> private_parent(Sharing sharing) {
   const char* runtime = sharing == Sharing::on_this_host ? environment_variable("XDG_RUNTIME_DIR") : nullptr;
@@ -62,10 +68,11 @@ Result<std::string> numeric_address(const std::string& host) {
 
 bool TorchrunMaster::is_loopback() const { return names_loopback(host); }
 
+bool has_torchrun_master() { return !text_of("MASTER_ADDR").empty() && !text_of("MASTER_PORT").empty(); }
+
 Result<std::uint16_t> master_port(std::optional<std::uint16_t> usual) {
-  const char* const given = environment_variable("MASTER_PORT");
-  if (given == nullptr && usual) return static_cast<std::uint16_t>(*usual + 1);
-  const std::string_view text = given == nullptr ? "" : given;
+  const std::string text = text_of("MASTER_PORT");
+  if (text.empty() && usual) return static_cast<std::uint16_t>(*usual + 1);
   std::uint16_t port = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
   if (error != std::errc() || end != text.data() + text.size() || port == 0 || port == 65535)
@@ -76,8 +83,7 @@ Result<std::uint16_t> master_port(std::optional<std::uint16_t> usual) {
 }
 
 Result<TorchrunMaster> torchrun_master() {
-  const char* host = environment_variable("MASTER_ADDR");
-  if (host == nullptr || *host == '\0' || environment_variable("MASTER_PORT") == nullptr)
+  if (!has_torchrun_master())
     return Status(
         Code::invalid_argument,
         "there are several ranks, but neither RONDEL_STORE nor MASTER_ADDR and MASTER_PORT say where they "
@@ -85,7 +91,7 @@ Result<TorchrunMaster> torchrun_master() {
         "start with rondelrun or torchrun, or set RONDEL_STORE=file:///directory to one that all ranks see");
   const auto port = master_port({});
   RONDEL_TRY(port);
-  return TorchrunMaster{host, *port};
+  return TorchrunMaster{text_of("MASTER_ADDR"), *port};
 }
 
 Result<std::string> resolve(const TorchrunMaster& master, Rank rank, bool one_host, const std::string& net,

@@ -22,6 +22,9 @@ struct TorchrunMaster {
   bool is_loopback() const;
 };
 
+/// MASTER_ADDR and MASTER_PORT are there, neither of them empty.
+bool has_torchrun_master();
+
 /// invalid_argument, with every way to start in it, when the variables are not there or make no sense.
 Result<TorchrunMaster> torchrun_master();
 

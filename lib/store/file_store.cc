@@ -4,6 +4,7 @@
 // processes. Readers poll: notification does not cross machines on a shared directory.
 #include "lib/store/file_store.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/sha.h>
@@ -15,6 +16,8 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <ctime>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -31,6 +34,7 @@ constexpr milliseconds kFirstPause{1};
 constexpr milliseconds kLongestPause{20};
 constexpr std::chrono::seconds kLockPatience{10};
 constexpr const char* kLockName = "lock";
+constexpr const char* kNamePrefix = "key-";
 
 /// Sleeps, each time for longer, and never past the deadline.
 class BackOff {
@@ -48,7 +52,7 @@ class BackOff {
 std::string file_name_of(std::string_view key) {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
   SHA256(reinterpret_cast<const unsigned char*>(key.data()), key.size(), digest.data());
-  std::string name = "key-";
+  std::string name = kNamePrefix;
   for (const char c : key.substr(0, 80)) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
     name += plain ? c : '_';
@@ -177,7 +181,9 @@ class FileStore final : public Store {
         const std::chrono::duration<double> waited = Deadline::Clock::now() - since;
         return Status(
             Code::timed_out,
-            fmt::format("another process has held the lock of store {} for {:.1f} s", path_, waited.count()));
+            fmt::format("another process has held the lock of store {} for {:.1f} s", path_, waited.count()),
+            fmt::format("fuser -v {}/{} names it; end it if it is stopped, or use another directory", path_,
+                        kLockName));
       }
       RONDEL_TRY(check_directory());
       back_off.sleep(deadline);
@@ -198,12 +204,16 @@ class FileStore final : public Store {
   }
 
   Result<std::optional<Bytes>> find(const std::string& name) const {
-    const UniqueFd file(::openat(directory_.get(), name.c_str(), O_RDONLY | O_CLOEXEC));
+    // Opening a named pipe would wait for its writer without limit.
+    const UniqueFd file(::openat(directory_.get(), name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (!file && errno == ENOENT) {
       RONDEL_TRY(check_directory());
       return std::optional<Bytes>();
     }
     if (!file) return system_failure(Code::unavailable, "reading in store " + path_, errno);
+    struct stat facts {};
+    if (::fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode))
+      return Status(Code::refused, fmt::format("{}/{} is no regular file", path_, name), "remove it");
     auto bytes = read_all(file.get());
     if (!bytes.ok()) return std::move(bytes).status();
     return std::optional<Bytes>(std::move(*bytes));
@@ -233,6 +243,23 @@ Result<std::unique_ptr<Store>> open_file_store(const std::string& directory) {
                   fmt::format("the store directory {} belongs to user {}, this process to user {}", directory,
                               facts.st_uid, ::geteuid()));
   return std::unique_ptr<Store>(std::make_unique<FileStore>(directory, std::move(opened)));
+}
+
+void forget_old_values(const std::string& directory, std::chrono::hours age) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(directory.c_str()), ::closedir);
+  if (!entries) return;
+  const int folder = ::dirfd(entries.get());
+  // Writers hold it too, so that nothing that is looked at here is replaced before it is removed.
+  const UniqueFd lock(::openat(folder, kLockName, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return;
+  const std::time_t oldest = std::time(nullptr) - std::chrono::seconds(age).count();
+  while (const dirent* entry = ::readdir(entries.get())) {
+    struct stat facts {};
+    if (!std::string_view(entry->d_name).starts_with(kNamePrefix) ||
+        ::fstatat(folder, entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0)
+      continue;
+    if (S_ISREG(facts.st_mode) && facts.st_mtime < oldest) ::unlinkat(folder, entry->d_name, 0);
+  }
 }
 
 }  // namespace rondel

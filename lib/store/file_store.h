@@ -3,6 +3,7 @@
 // object, many processes per directory. A directory that disappears makes calls fail, never hang.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -12,5 +13,9 @@ namespace rondel {
 
 /// Creates `directory` with mode 0700 when it is missing; refuses one that other users can write.
 Result<std::unique_ptr<Store>> open_file_store(const std::string& directory);
+
+/// Removes values that nobody has written for `age` from a store that many jobs share, one after the other:
+/// what crashed ones left. Does nothing while somebody writes.
+void forget_old_values(const std::string& directory, std::chrono::hours age);
 
 }  // namespace rondel

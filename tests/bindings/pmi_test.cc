@@ -2,7 +2,10 @@
 // The client of PMI-1 against a server of the test's own, which answers from a script.
 #include "bindings/c/pmi.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -105,6 +108,46 @@ TEST_CASE("the secret in a value that is refused is not repeated in the error") 
   const Status refused = pmi.put("k", "5ec4e7", soon());
   CHECK(refused.code() == Code::refused);
   CHECK(refused.text().find("5ec4e7") == std::string::npos);
+}
+
+TEST_CASE("a descriptor that is no launcher's is refused before anything is written to it") {
+  int pipe_ends[2];
+  REQUIRE(::pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK) == 0);
+  const UniqueFd read_end(pipe_ends[0]);
+  const UniqueFd write_end(pipe_ends[1]);
+  const UniqueFd file(::open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  const int closed = ::fcntl(write_end.get(), F_DUPFD_CLOEXEC, 500);
+  ::close(closed);
+  for (const int descriptor : {STDOUT_FILENO, write_end.get(), file.get(), closed}) {
+    if (descriptor < 0) continue;  // a file system without unnamed files
+    const auto begun = Pmi::begin(descriptor, soon());
+    REQUIRE_FALSE(begun.ok());
+    CHECK(begun.status().text().find(fmt::format("PMI_FD is {}", descriptor)) != std::string::npos);
+    CHECK(begun.status().text().find("unset PMI_FD") != std::string::npos);
+  }
+  char byte = 0;
+  CHECK(::read(read_end.get(), &byte, 1) < 0);
+  struct stat facts {};
+  CHECK((!file || (::fstat(file.get(), &facts) == 0 && facts.st_size == 0)));
+}
+
+TEST_CASE("a launcher that has said goodbye to an earlier program of this process is told as such") {
+  int pair[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+  const UniqueFd client(pair[0]);
+  ::close(pair[1]);
+  Pmi pmi(client.get());
+  const Status gone = pmi.greet(soon());
+  CHECK(gone.code() == Code::unavailable);
+  CHECK(gone.text().find("one program per process") != std::string::npos);
+}
+
+TEST_CASE("what a launcher answers is shown without bytes that a terminal would act on") {
+  Server server({{kInit.request, "\x1b[2J\x01garbage\n"}});
+  Pmi pmi(server.client());
+  const Status refused = pmi.greet(soon());
+  CHECK(refused.text().find("garbage") != std::string::npos);
+  CHECK(refused.text().find('\x1b') == std::string::npos);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <condition_variable>
@@ -18,6 +19,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "lib/config.h"
@@ -346,6 +348,42 @@ TEST_CASE("what is no unique id is refused") {
   options.address = "192.0.2.77";  // nobody's
   CHECK(rondel_get_unique_id(&options, &id) == RONDEL_UNAVAILABLE);
   CHECK_THAT(std::string(last_error().cause), Catch::Contains("192.0.2.77"));
+}
+
+TEST_CASE("a job has so many ranks at most, and its start ends in time although none of them comes") {
+  rondel_options_t options = local_options();
+  options.start_timeout_seconds = 0.5;
+  rondel_unique_id_t id;
+  REQUIRE(rondel_get_unique_id(&options, &id) == RONDEL_OK);
+  rondel_comm_t comm = nullptr;
+  CHECK(rondel_init_unique_id(&id, 0, 65537, &options, &comm) == RONDEL_INVALID_ARGUMENT);
+  CHECK_THAT(std::string(last_error().cause), Catch::Contains("at most 65536"));
+  const auto begin = Deadline::Clock::now();
+  CHECK(rondel_init_unique_id(&id, 0, 65536, &options, &comm) == RONDEL_TIMED_OUT);
+  CHECK(Deadline::Clock::now() - begin < std::chrono::seconds(12));
+}
+
+TEST_CASE("of two processes with one rank the later one is told, and the job goes on") {
+  rondel_options_t options = local_options();
+  options.start_timeout_seconds = 20;
+  rondel_unique_id_t id;
+  REQUIRE(rondel_get_unique_id(&options, &id) == RONDEL_OK);
+  std::atomic<int> told{0}, summed{0};
+  std::vector<std::thread> ranks;
+  for (const int rank : {0, 1, 1})
+    ranks.emplace_back([&options, &id, &told, &summed, rank] {
+      rondel_comm_t comm = nullptr;
+      const auto status = rondel_init_unique_id(&id, rank, 2, &options, &comm);
+      if (status == RONDEL_MISMATCH)
+        told += std::string(last_error().cause).find("as rank 1") != std::string::npos;
+      if (status != RONDEL_OK) return;
+      float one = 1;
+      summed += rondel_allreduce(comm, &one, &one, 1, RONDEL_FLOAT32, RONDEL_SUM) == RONDEL_OK && one == 2;
+      rondel_finalize(comm);
+    });
+  for (std::thread& rank : ranks) rank.join();
+  CHECK(told == 1);
+  CHECK(summed == 2);
 }
 
 TEST_CASE("an id of another secret lets nobody in") {

@@ -59,6 +59,15 @@ TEST_CASE("values arrive byte for byte") {
   for (const std::string& entry : odd) CHECK(has(words, entry));
 }
 
+TEST_CASE("a rank does not inherit the place that another launcher gave rondelrun") {
+  const Words inherited{"A=1",      "SLURM_JOB_ID=4",         "SLURM_PROCID=0", "PMI_RANK=0",
+                        "PMI_FD=7", "OMPI_COMM_WORLD_RANK=1", "PMIX_RANK=1"};
+  const Words words = rank_words(inherited, {});
+  for (const std::string& entry : inherited)
+    CHECK(has(words, entry) == (entry == "A=1" || entry == "SLURM_JOB_ID=4"));
+  CHECK(has(rank_words(inherited, {"PMI_RANK"}), "PMI_RANK=0"));
+}
+
 TEST_CASE("--env-none leaves what -x names") {
   const Words inherited{"A=1", "NCCL_DEBUG=INFO", "NCCL_NET=x", "NCC=3", "B=2"};
   const Words words = rank_words(inherited, {"A", "NCCL_*", "C=5"}, true);

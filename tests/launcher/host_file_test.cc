@@ -3,14 +3,19 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "launcher/text_file.h"
+#include "tests/lib/temporary_directory.h"
 #include "tests/support/seed.h"
 
 using Catch::Matchers::Contains;
@@ -197,4 +202,17 @@ TEST_CASE("random hosts survive being printed in any dialect") {
     INFO(text);
     REQUIRE(hosts_of(text) == hosts);
   }
+}
+
+TEST_CASE("a named pipe that nobody writes to is not waited for without limit; a zero byte is no text") {
+  const rondel::test::TemporaryDirectory folder;
+  const std::string path = folder.path() + "/a file";
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  const auto silent = rondel::read_text_file(path, "hostfile", std::chrono::milliseconds(20));
+  CHECK(silent.code() == rondel::Code::timed_out);
+  CHECK_THAT(silent.status().text(), Contains(path) && Contains("nobody has written"));
+  REQUIRE(::unlink(path.c_str()) == 0);
+  std::ofstream(path) << "np = 2" << '\0' << "\nverbose\n";
+  CHECK_THAT(rondel::read_text_file(path, "configuration file").status().text(),
+             Contains(path) && Contains("zero byte"));
 }

@@ -38,10 +38,12 @@ class Played final : public HostLink::Listener {
     setup.version = "1";
     setup.window = 1000;
     setup.silence = silence;
+    setup.patience = std::chrono::seconds(30);
     link_.emplace(loop_, std::move(setup), *this);
     const pid_t child = ::fork();
     if (child == 0) {
       ::setpgid(0, 0);
+      ::close_range(3, ~0U, 0);  // the streams are this object's to close
       for (;;) ::pause();
     }
     ::setpgid(child, child);
@@ -61,6 +63,12 @@ class Played final : public HostLink::Listener {
     REQUIRE(::write(news_.get(), frame.data(), frame.size()) == static_cast<ssize_t>(frame.size()));
     REQUIRE(loop_.wait(std::chrono::milliseconds(1000)).ok());
     link_->look(rondel::Deadline::Clock::now());
+  }
+  /// Its stream ends.
+  void go() {
+    news_.reset();
+    REQUIRE(loop_.wait(std::chrono::milliseconds(1000)).ok());
+    look_at(rondel::Deadline::Clock::now() + std::chrono::milliseconds(1500));
   }
   void look_at(rondel::Deadline::Clock::time_point now) { link_->look(now); }
   HostLink& link() { return *link_; }
@@ -132,6 +140,7 @@ TEST_CASE("an agent elsewhere that falls silent is given up; one that shows life
   CHECK(living.link().stage() == HostLink::Stage::ordered);
   CHECK(living.link().next_look() < start + silence);
   Played own(silence, true);
+  own.say(agent::Joined{});
   look_for(own, 1, 100);
   CHECK(own.link().stage() == HostLink::Stage::ordered);
 }
@@ -144,4 +153,30 @@ TEST_CASE("who was stopped itself does not take its own silence for an agent's")
   CHECK(host.link().stage() == HostLink::Stage::ordered);
   for (int s = 61; s <= 71; ++s) host.look_at(start + std::chrono::seconds(s));
   CHECK(host.link().stage() == HostLink::Stage::lost);
+}
+
+TEST_CASE("this host's agent is given up when it never takes up its order, but not for words unread so far") {
+  const auto start = rondel::Deadline::Clock::now();
+  Played late;
+  late.look_at(start + std::chrono::seconds(40));
+  CHECK(late.link().stage() == HostLink::Stage::ordered);
+  late.say(agent::Joined{});
+  late.look_at(start + std::chrono::seconds(400));
+  CHECK(late.link().stage() == HostLink::Stage::ordered);
+  Played stopped;
+  CHECK(stopped.link().next_look() <= start + std::chrono::seconds(31));
+  stopped.look_at(start + std::chrono::seconds(40));
+  stopped.look_at(start + std::chrono::seconds(41));
+  CHECK(stopped.link().stage() == HostLink::Stage::lost);
+  CHECK_THAT(stopped.why(), Contains("did not take up its order within 30 s") && Contains("--start-timeout"));
+}
+
+TEST_CASE("an agent that went because this process stood still is told as such") {
+  const std::chrono::seconds silence(10);
+  Played host(silence, false);
+  const auto now = rondel::Deadline::Clock::now();
+  host.look_at(now - std::chrono::seconds(20));
+  host.look_at(now);
+  host.go();
+  CHECK_THAT(host.why(), Contains("this launcher was stopped") && Contains("for 20 s"));
 }

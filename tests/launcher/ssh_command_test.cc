@@ -63,6 +63,9 @@ TEST_CASE("only what a host that is coming up shows is worth another try") {
   CHECK(passes(255, "ssh: Could not resolve hostname n: Name or service not known"));
   CHECK(passes(255, "ssh: connect to host n port 22: Connection refused"));
   CHECK(passes(255, "kex_exchange_identification: Connection closed by remote host"));
+  CHECK(passes(255,
+               "\"System is booting up. Unprivileged users are not permitted to log in yet. Please come back "
+               "later.\"\nn: Permission denied (publickey)."));
   CHECK_FALSE(passes(255, "n: Permission denied (publickey)."));
   CHECK_FALSE(passes(255, "Host key verification failed."));
   CHECK_FALSE(passes(127, "Connection refused"));

@@ -144,6 +144,12 @@ TEST_CASE("other launchers' names are the fallback, ours win, empty is unset") {
 TEST_CASE("half an identity is an error that names the found half") {
   CHECK_THAT(error_of({{"RONDEL_RANK", "3"}}), Contains("RONDEL_RANK is 3") && Contains("no size"));
   CHECK_THAT(error_of({{"RANK", "3"}}), Contains("RANK is 3") && Contains("WORLD_SIZE"));
+  // Scripts export it beside other launchers, which say who this process is.
+  for (const char* other : {"SLURM_STEP_ID", "PMI_RANK", "OMPI_COMM_WORLD_RANK"}) {
+    CHECK_FALSE(config_from({{"WORLD_SIZE", "8"}, {other, "0"}})->size);
+    CHECK_THAT(error_of({{"RONDEL_SIZE", "8"}, {other, "0"}}), Contains("RONDEL_SIZE is 8"));
+  }
+  CHECK_THAT(error_of({{"RANK", "0"}, {"WORLD_SIZE", "65537"}}), Contains("from 1 to 65536"));
   CHECK_THAT(error_of({{"RONDEL_SIZE", "4"}}), Contains("RONDEL_SIZE is 4") && Contains("no rank"));
   CHECK_THAT(error_of({{"JOB_COMPLETION_INDEX", "4"}, {"RONDEL_SIZE", "4"}}),
              Contains("JOB_COMPLETION_INDEX is 4") && Contains("0 to 3"));

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/store/file_store.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 #include <vector>
 
+#include "lib/unique_fd.h"
 #include "tests/lib/store_suite.h"
 #include "tests/lib/temporary_directory.h"
 
@@ -94,6 +98,52 @@ TEST_CASE("a directory deleted while a rank waits fails the wait at once") {
   REQUIRE(other->set("two", {}).ok());
   CHECK(store->get("two", Deadline::in(seconds(30))).code() == Code::unavailable);
   CHECK(Deadline::Clock::now() - before < seconds(5));
+}
+
+TEST_CASE("what is no regular file in a store is refused, not waited for") {
+  const test::TemporaryDirectory directory;
+  const auto store = open_file_store(directory.path());
+  REQUIRE(store.ok());
+  REQUIRE((*store)->set("k", {}).ok());
+  for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
+    if (!entry.path().filename().string().starts_with("key-")) continue;
+    const std::string path = entry.path();
+    REQUIRE(::unlink(path.c_str()) == 0);
+    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  }
+  const auto value = (*store)->get("k", Deadline::in(seconds(5)));
+  CHECK(value.code() == Code::refused);
+  CHECK(value.status().text().find("no regular file") != std::string::npos);
+}
+
+TEST_CASE("values that nobody has written for long are forgotten, and only these") {
+  const test::TemporaryDirectory directory;
+  const auto store = open_file_store(directory.path());
+  REQUIRE(store.ok());
+  for (const char* key : {"old", "new"}) REQUIRE((*store)->set(key, {}).ok());
+  std::ofstream(directory.path() + "/somebody's file") << "x";
+  const auto long_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(30);
+  for (const auto& entry : std::filesystem::directory_iterator(directory.path()))
+    if (entry.path().string().find("key-new") == std::string::npos)
+      std::filesystem::last_write_time(entry, long_ago);
+  forget_old_values(directory.path(), std::chrono::hours(31));
+  CHECK((*store)->get("old", Deadline::in(seconds(0))).ok());
+  forget_old_values(directory.path(), std::chrono::hours(29));
+  CHECK_FALSE((*store)->get("old", Deadline::in(seconds(0))).ok());
+  CHECK((*store)->get("new", Deadline::in(seconds(0))).ok());
+  CHECK(std::filesystem::exists(directory.path() + "/somebody's file"));
+}
+
+TEST_CASE("a lock that another process holds is waited for as long as the caller said, and named") {
+  const test::TemporaryDirectory directory;
+  const auto store = open_file_store(directory.path());
+  REQUIRE(store.ok());
+  REQUIRE((*store)->set("k", {}).ok());
+  const UniqueFd lock(::open((directory.path() + "/lock").c_str(), O_RDWR | O_CLOEXEC));
+  REQUIRE(::flock(lock.get(), LOCK_EX) == 0);
+  const Status late = (*store)->set("k", {}, Deadline::in(std::chrono::milliseconds(50)));
+  CHECK(late.code() == Code::timed_out);
+  CHECK(late.text().find("fuser -v " + directory.path() + "/lock") != std::string::npos);
 }
 
 TEST_CASE("a writer that died in the middle of a value leaves the store usable") {

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <string>
 
 #include "tests/system/rondelrun_process.h"
@@ -177,4 +178,20 @@ TEST_CASE("a rank that is done early lets the others work") {
   CHECK(launcher.wait() == 0);
   CHECK(launcher.output() == "[1]<stdout>: the end\n");
   CHECK(launcher.error().empty());
+}
+
+TEST_CASE("a guardian that is stopped does not outlive its job") {
+  const Gate gate;
+  RunningLauncher launcher({.arguments = {"-np", "1", kHelper, "fail", "0", "0", gate.path()}});
+  REQUIRE(launcher.wait_for_output("ready"));
+  int stopped = 0;
+  for (const pid_t pid : launcher.processes()) {
+    std::string name;
+    std::getline(std::ifstream(fmt::format("/proc/{}/comm", pid)), name);
+    if (name == "rondelrun-guard") stopped += ::kill(pid, SIGSTOP) == 0;
+  }
+  CHECK(stopped == 1);
+  gate.release();
+  CHECK(launcher.wait() == 0);
+  CHECK(launcher.nothing_is_left());
 }

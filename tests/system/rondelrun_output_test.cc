@@ -2,8 +2,10 @@
 // What becomes of the ranks' output: whole lines, tagged once, in order, all of them.
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/wait.h>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <regex>
@@ -170,4 +172,9 @@ TEST_CASE("a terminal shows whole lines too") {
     CHECK_THAT(launcher.output(), Contains(fmt::format("[{}]<stdout>: one\r\n", rank)));
     CHECK_THAT(launcher.output(), Contains(fmt::format("[{}]<stdout>: two\r\n", rank)));
   }
+}
+
+TEST_CASE("standard output that is closed is told, instead of a job whose output is lost") {
+  const int status = std::system("'" RONDELRUN_PATH "' -np 1 echo lost >&- 2>/dev/null");
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 2));
 }

@@ -270,7 +270,8 @@ TEST_CASE("a host that prints without end, or never answers, is given up") {
   CHECK_THAT(error, Contains("host other: more than 1 MiB was printed before it"));
   CHECK(run_for_code(StubSsh::with_body("echo 'last words' >&2; exec sleep 1000"),
                      {"--start-timeout", "0.1", "true"}, error) == 255);
-  CHECK_THAT(error, Contains("host other: no agent began to speak in time") && Contains("last words"));
+  CHECK_THAT(error, Contains("host other: no agent began to speak within 2.1 s") &&
+                        Contains("--start-timeout") && Contains("last words"));
 }
 
 TEST_CASE("what a host lacks is said with its name") {

@@ -101,8 +101,47 @@ else
 fi
 check "two steps one after the other" 0 'allreduce ranks 3' bash -c \
   'srun -n3 "$@" && srun -n3 "$@"' - "$bench" "${small[@]}"
+
+# Other launchers in a job of Slurm's: their daemons are tasks of a step, their ranks are not.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+inner() { # WHAT LAUNCHER-IN-AN-ALLOCATION LAUNCHER-ON-ONE-HOST
+  local what=$1 wide=$2 here=$3
+  local ranks_of_4='allreduce ranks 4' ranks_of_3='allreduce ranks 3'
+  check "$what in an allocation of one node" 0 "$ranks_of_4" salloc -N1 -n4 sh -c "$wide 4 \"\$@\"" - "$bench" "${small[@]}"
+  check "$what in an allocation of two nodes" 0 "$ranks_of_4" salloc -N2 -n4 sh -c "$wide 4 \"\$@\"" - "$bench" "${small[@]}"
+  check "$what in a step" 0 "$ranks_of_3" srun -n1 sh -c "$here 3 \"\$@\"" - "$bench" "${small[@]}"
+  # Which of the two is the inner one can not be seen here: srun's daemon was not started by the outer one.
+  check "srun in a rank of $what" failed 'contradict.*unset' sh -c "$here 1 srun -n3 \"\$@\"" - "$bench" "${small[@]}"
+}
+if command -v mpiexec.hydra >/dev/null; then
+  inner hydra 'mpiexec.hydra -n' 'mpiexec.hydra -launcher fork -rmk user -n'
+else
+  echo "skipped: no mpiexec.hydra (package mpich)"
+fi
+if command -v mpirun.openmpi >/dev/null; then
+  inner "Open MPI's mpirun" 'mpirun.openmpi -np' 'mpirun.openmpi --oversubscribe --mca ras ^slurm -np'
+else
+  echo "skipped: no mpirun.openmpi (package openmpi-bin)"
+fi
+check "rondelrun in a step" 0 'allreduce ranks 3' srun -n1 "$rondelrun" -H localhost:3 "$bench" "${small[@]}"
+check "srun in a rank of rondelrun" failed 'inside a rank of rondelrun' "$rondelrun" -np 1 srun -n2 "$bench" "${small[@]}"
+# Scripts written for torch export these, whatever they start ranks with.
+check "srun with MASTER_ADDR and WORLD_SIZE" 0 'allreduce ranks 4' \
+  env MASTER_ADDR=localhost MASTER_PORT=29000 WORLD_SIZE=4 srun -N2 -n4 "$bench" "${small[@]}"
+check "srun with an empty MASTER_ADDR" 0 'allreduce ranks 2' env MASTER_ADDR= srun -N2 -n2 "$bench" "${small[@]}"
+check "srun with another job's RANK and WORLD_SIZE" failed 'WORLD_SIZE=1.*unset' \
+  env RANK=0 WORLD_SIZE=1 srun -n2 "$bench" "${small[@]}"
+
 check "rondelrun takes the nodes of its allocation" 0 'rank  *host.*' salloc -N2 -n5 "$rondelrun" --dry-run true
 check "rondelrun places as many ranks as there are tasks" 0 '^ *4  *n2 ' salloc -N2 -n5 "$rondelrun" --dry-run true
+# As torchrun does on each node: ranks of its own inside a task.
+# shellcheck disable=SC2016 # the task expands it
+check "torchrun's ranks in a step" 0 'allreduce ranks 2' env MASTER_ADDR=localhost MASTER_PORT="$(free_port)" WORLD_SIZE=2 \
+  LOCAL_WORLD_SIZE=2 srun -n1 sh -c 'RANK=1 LOCAL_RANK=1 "$@" & RANK=0 LOCAL_RANK=0 "$@"; wait' - "$bench" "${small[@]}"
+# shellcheck disable=SC2016 # the task expands it
+check "rondelrun in a step of fewer nodes takes that step's" 0 '^ *1  *n[12]  *1 of 2' \
+  salloc -N2 -n4 srun -N1 -n2 sh -c '[ "$SLURM_PROCID" != 0 ] || exec "$@"' - "$rondelrun" --dry-run true
+check "rondelrun takes all groups of a heterogeneous job" 0 '^ *2  *n2  *1 of 2' salloc -n1 : -n2 "$rondelrun" --dry-run true
 printf '#!/bin/sh\nexec "%s" allreduce -b 4 -e 4 -n 3\n' "$bench" >"$folder/batch"
 check "what a batch script starts by itself is one process" 0 'Submitted\|^$' \
   sbatch --wait -n4 -o "$folder/batch.out" "$folder/batch"

@@ -35,7 +35,10 @@ RONDEL_API const char* rondel_status_string(rondel_status_t code);
  * id around.
  *  - likewise by srun (SLURM_STEP_ID, SLURM_PROCID, SLURM_STEP_NUM_TASKS) or Open MPI's mpirun
  * (OMPI_COMM_WORLD_RANK, ..._SIZE): on one host they meet as torchrun's do, on several through
- * ~/.cache/rondel, which must then be one directory on all hosts.
+ * ~/.cache/rondel, which must then be one directory on all hosts. MASTER_ADDR is of use to them only with a
+ * secret.
+ *  - where several of these say different things, the launcher nearest to this process counts;
+ * RONDEL_REFUSED when that can not be told. RONDEL_RANK and RONDEL_SIZE set by hand always count.
  *  - none of them: one rank, which needs no socket.
  * May be called again after the communicator was finalized, by all ranks the same number of times. */
 RONDEL_API rondel_status_t rondel_init(const rondel_options_t* options, rondel_comm_t* comm);
