@@ -163,7 +163,7 @@ void visit_fields(Visit& visit, Message& m) {
   else if constexpr (std::is_same_v<M, Hello>)
     visit(m.protocol, m.version, m.host, m.address, m.free_port, m.pid, m.machine);
   else if constexpr (std::is_same_v<M, Examine>)
-    visit(m.host, m.secret, m.net, m.ports, m.silence);
+    visit(m.host, m.secret, m.net, m.ports, m.ranks, m.binding, m.silence);
   else if constexpr (std::is_same_v<M, ClockAsk>)
     visit(m.number);
   else if constexpr (std::is_same_v<M, ClockTell>)

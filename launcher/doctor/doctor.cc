@@ -229,6 +229,8 @@ void Doctor::take(HostLink& link, const agent::Hello& hello) {
   order.secret.assign(secret_.bytes().begin(), secret_.bytes().end());
   order.net = plan_.net;
   order.ports = plan_.ports;
+  order.ranks = static_cast<std::uint32_t>(found.ranks);
+  order.binding = options_.binding;
   order.silence = link.setup().local ? milliseconds(0) : plan_.silence + kAfterSilence;
   patient(link).due = Clock::now() + kFactsTime;
   link.give(order);
@@ -315,7 +317,7 @@ void Doctor::suspend() {
 }
 
 void Doctor::stop(const std::string& why, int exit_code, Clock::time_point now) {
-  findings_.notes.push_back(why + " before the end");
+  findings_.own_problems.push_back({why + " before the end", "run it again to see all"});
   early_exit_ = exit_code;
   leave(now);
 }
@@ -424,10 +426,12 @@ void Doctor::leave(Clock::time_point now) {
 
 int Doctor::report() {
   findings_.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-  findings_.next = setup_.next;
+  if (!early_exit_) findings_.next = setup_.next;
   const auto problems = diagnose(findings_);
   const std::string text =
       options_.json ? report_json(findings_, problems) : page(findings_, problems, setup_.width);
+  // A reader that does not read is not to keep us here: signals end this process from now on.
+  ::pthread_sigmask(SIG_SETMASK, &signals_.original_mask(), nullptr);
   const bool written = std::fputs(text.c_str(), stdout) != EOF && std::fflush(stdout) == 0;
   if (!written) say(system_failure(Code::io_error, "writing to standard output", errno).text());
   if (early_exit_) return *early_exit_;

@@ -15,6 +15,7 @@
 #include "launcher/doctor/facts_json.h"
 #include "launcher/doctor/local_facts.h"
 #include "launcher/doctor/probe_client.h"
+#include "launcher/machine.h"
 #include "launcher/resources.h"
 #include "lib/service_thread.h"
 
@@ -64,10 +65,13 @@ Result<std::unique_ptr<Examiner>> Examiner::start(EventLoop& loop, const agent::
   RONDEL_TRY(made->open());
   const PortFacts ports = made->server_.listen(*range);
   const LimitFacts open_files = raise_open_files();
-  made->run([ports, open_files, net = order.net, look = std::move(look)]() -> agent::FromAgent {
+  const auto bound = bind_on_this_host(order.binding, static_cast<Rank>(order.ranks));
+  made->run([ports, open_files, bound = bound.status(), net = order.net,
+             look = std::move(look)]() -> agent::FromAgent {
     HostFacts facts = gather_facts(net);
     facts.ports = ports;
     facts.open_files = open_files;
+    if (!bound.ok()) facts.binding_failure = bound.text();
     if (look) facts.transports = look(net);
     return agent::Examined{text_of(facts)};
   });

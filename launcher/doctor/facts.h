@@ -82,7 +82,8 @@ struct HostFacts {
   LimitFacts open_files, locked_bytes;
   bool may_lock = false;  ///< CAP_IPC_LOCK: locks more than the limit
   std::vector<NicFacts> nics;
-  std::string nic_failure;  ///< why no interface is chosen
+  std::string nic_failure;      ///< why no interface is chosen
+  std::string binding_failure;  ///< why ranks can not be bound as was asked for
   std::vector<RdmaFacts> rdma;
   std::vector<GpuFacts> gpus;
   std::vector<NumaFacts> numa;

@@ -45,7 +45,8 @@ void visit_fields(Visit& visit, Facts& f) {
     visit("memory_bytes", f.memory_bytes), visit("memory_free_bytes", f.memory_free_bytes);
     visit("shm_bytes", f.shm_bytes), visit("shm_free_bytes", f.shm_free_bytes);
     visit("open_files", f.open_files), visit("locked_bytes", f.locked_bytes), visit("may_lock", f.may_lock);
-    visit("nics", f.nics), visit("nic_failure", f.nic_failure), visit("rdma", f.rdma);
+    visit("nics", f.nics), visit("nic_failure", f.nic_failure), visit("binding_failure", f.binding_failure);
+    visit("rdma", f.rdma);
     visit("gpus", f.gpus), visit("numa", f.numa), visit("transports", f.transports);
     visit("own_name", f.own_name), visit("ports", f.ports);
     visit("congestion_control", f.congestion_control);

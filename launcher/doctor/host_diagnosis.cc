@@ -145,6 +145,14 @@ void look_at_name(const Case& one) {
                 fix);
 }
 
+bool on_one_machine(const Findings& findings) {
+  const std::string& first = findings.hosts.front().machine;
+  return findings.hosts.size() == 1 ||
+         (!first.empty() &&
+          std::all_of(findings.hosts.begin(), findings.hosts.end(),
+                      [&first](const HostFindings& host) { return host.machine == first; }));
+}
+
 void look_at_network(const Case& one) {
   if (one.all.hosts.size() > 1 && !one.facts.nic_failure.empty())
     one.error(one.facts.nic_failure, "name a network that all hosts share, as in --net 10.0.0.0/8");
@@ -155,10 +163,14 @@ void look_at_network(const Case& one) {
   const PortFacts& ports = one.facts.ports;
   // The job's server takes one of the launcher's.
   const std::int64_t wanted = one.host.ranks + (one.host.is_launchers && one.all.hosts.size() > 1 ? 1 : 0);
-  if (ports.free_in_range && *ports.free_in_range < wanted)
-    return one.error(fmt::format("of RONDEL_PORTS={} there are {} ports free, {} are needed there",
-                                 one.all.ports, *ports.free_in_range, wanted),
-                     "make the range larger; ss -tlnp shows who holds ports");
+  if (ports.free_in_range && *ports.free_in_range < wanted) {
+    const bool listens = !on_one_machine(one.all) || !one.all.transport.empty();
+    return one.add(
+        listens ? Severity::error : Severity::warning,
+        fmt::format("of RONDEL_PORTS={} there are {} ports free, {} are needed there{}", one.all.ports,
+                    *ports.free_in_range, wanted, listens ? "" : ", should the ranks of this machine listen"),
+        "make the range larger; ss -tlnp shows who holds ports");
+  }
   if (!ports.failure.empty()) one.error(ports.failure, "look at ss -tlnp there");
 }
 
@@ -177,7 +189,13 @@ void look_at_transport(const Case& one) {
   const auto found =
       std::find_if(one.facts.transports.begin(), one.facts.transports.end(),
                    [&one](const TransportFacts& each) { return each.name == one.all.transport; });
-  if (found == one.facts.transports.end() || found->usable) return;  // ranks say what names there are
+  if (found == one.facts.transports.end()) {
+    std::string names;
+    for (const TransportFacts& each : one.facts.transports) names += (names.empty() ? "" : ", ") + each.name;
+    return one.error(fmt::format("there is no transport {} that was asked for", one.all.transport),
+                     fmt::format("choose one of {} with --transport, or none", names));
+  }
+  if (found->usable) return;
   one.error(
       fmt::format("the transport {} that was asked for can not be used: {}", found->name, found->why_not),
       "choose another one with --transport, or none");
@@ -203,6 +221,8 @@ std::vector<Problem> problems_of_host(const Findings& findings, const HostFindin
   look_at_rdma(one);
   look_at_network(one);
   look_at_transport(one);
+  if (!one.facts.binding_failure.empty())
+    one.error(one.facts.binding_failure, "choose another --bind-to, or none");
   look_at_cores(one);
   look_at_memory(one);
   look_at_name(one);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/binding.h"
 #include "lib/memory.h"
 
 namespace rondel::agent {
@@ -19,6 +20,8 @@ struct Examine {
   std::uint32_t host = 0;  ///< its number, by which others can tell who answers
   Bytes secret;
   std::string net, ports;             ///< RONDEL_NET, RONDEL_PORTS
+  std::uint32_t ranks = 0;            ///< that the job would start there
+  BindingRules binding;               ///< of them
   std::chrono::milliseconds silence;  ///< as in an Order
 };
 struct ClockAsk {

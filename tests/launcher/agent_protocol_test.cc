@@ -67,6 +67,8 @@ agent::FromLauncher any_probe(Random& random) {
                             .secret = Bytes(rondel::Secret::kBytes),
                             .net = any_text(random),
                             .ports = any_text(random),
+                            .ranks = 3,
+                            .binding = {.to = rondel::BindTo::socket, .by = rondel::TakeBy::numa},
                             .silence = time};
     case 1:
       return agent::ClockAsk{static_cast<std::uint32_t>(random.below(1000))};

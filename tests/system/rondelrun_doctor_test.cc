@@ -132,7 +132,7 @@ TEST_CASE("--timeout bounds an examination, and a host that never answers is nam
   CHECK(bounded.nothing_is_left());
   RunningLauncher patient(doctor(ssh, {"--start-timeout", "1", "-H", "quick,slow"}));
   CHECK(patient.wait() == 1);
-  CHECK_THAT(words_of(patient.output()), Contains("ERROR slow: no agent began to speak in time"));
+  CHECK_THAT(words_of(patient.output()), Contains("ERROR slow: no agent began to speak within"));
   CHECK(patient.nothing_is_left());
 }
 

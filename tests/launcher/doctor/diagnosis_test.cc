@@ -143,6 +143,30 @@ TEST_CASE("a transport that was asked for must be usable; one that only some hav
   problems = diagnose(findings);
   REQUIRE(errors_in(problems) == 1);
   CHECK_THAT(problems.front().words, Contains("h1, h2: ") && Contains("not in this version"));
+  findings.transport = "bogus";
+  problems = diagnose(findings);
+  REQUIRE(errors_in(problems) == 1);
+  CHECK_THAT(problems.front().words, Contains("no transport bogus"));
+  CHECK_THAT(problems.front().fix, Contains("other"));
+}
+
+TEST_CASE("ranks that can not be bound as asked are an error of that host") {
+  Findings findings = healthy(2);
+  findings.hosts[1].facts->binding_failure = "4 ranks, but only 2 cores";
+  const auto problems = diagnose(findings);
+  REQUIRE(errors_in(problems) == 1);
+  CHECK(problems.front().hosts == std::vector<std::string>{"h2"});
+  CHECK_THAT(problems.front().words, Contains("only 2 cores"));
+}
+
+TEST_CASE("few ports are an error only where ranks listen") {
+  Findings findings = healthy(1);
+  findings.ports = "41000-41000";
+  findings.hosts[0].facts->ports.free_in_range = 1;
+  CHECK(errors_in(diagnose(findings)) == 0);
+  CHECK(diagnose(findings).size() == 1);
+  findings.transport = "tcp";
+  CHECK(errors_in(diagnose(findings)) == 1);
 }
 
 TEST_CASE("a closed way is named with its direction; a host that nobody reaches, once") {
