@@ -28,7 +28,8 @@ Status check_bytes(std::string_view item) {
   if (item.empty()) return malformed("nothing is there", kForm);
   for (const char c : item) {
     if (c == ' ' || c == '\t') return malformed("a space is in it", kForm);
-    if (c < '!' || c > '~') return malformed(fmt::format("the character {} is in it", visible({&c, 1})), kForm);
+    if (c < '!' || c > '~')
+      return malformed(fmt::format("the character {} is in it", visible({&c, 1})), kForm);
   }
   return {};
 }
@@ -58,10 +59,12 @@ Status wrong_colons(std::string_view text) {
   const std::string_view front = text.substr(0, last), slots = text.substr(last + 1);
   const bool whole = ipv6_address(text).has_value();
   if (ipv6_address(front) && parse_count("slots", slots, kMostSlots).ok())
-    return malformed("an IPv6 address without brackets",
-                 fmt::format("write [{}]:{}{}", front, slots, whole ? fmt::format(", or [{}]", text) : ""));
+    return malformed(
+        "an IPv6 address without brackets",
+        fmt::format("write [{}]:{}{}", front, slots, whole ? fmt::format(", or [{}]", text) : ""));
   if (whole) return malformed("an IPv6 address without brackets", fmt::format("write [{}]:SLOTS", text));
-  return malformed("more than one ':'", "expected NAME:SLOTS; an IPv6 address goes in brackets, as in [::1]:2");
+  return malformed("more than one ':'",
+                   "expected NAME:SLOTS; an IPv6 address goes in brackets, as in [::1]:2");
 }
 
 /// An item without its user: what names the hosts, and ":SLOTS" or nothing.
@@ -94,7 +97,7 @@ Result<std::vector<std::string>> names_of(std::string_view text, std::size_t mos
   auto address = ipv6_address(text.substr(1, text.size() - 2));
   if (!address)
     return malformed(fmt::format("{} is no IPv6 address", visible(text)),
-                 "expected one such as [::1], or a name in front of a range, as in n[01-16]");
+                     "expected one such as [::1], or a name in front of a range, as in n[01-16]");
   return std::vector<std::string>{*std::move(address)};
 }
 
@@ -151,7 +154,7 @@ Result<Rank> parse_count(std::string_view what, std::string_view text, Rank most
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (error == std::errc() && end == text.data() + text.size() && count >= 1 && count <= most) return count;
   return malformed(fmt::format("{}: found {}", what, visible(text)),
-               fmt::format("expected a whole number from 1 to {}", most));
+                   fmt::format("expected a whole number from 1 to {}", most));
 }
 
 }  // namespace rondel
