@@ -17,6 +17,13 @@ std::string signal_name(int signal) {
   return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("SIG{}", name);
 }
 
+/// Shells end with 128 and the number of the signal that ended their program.
+std::string told_by_shell(int code) {
+  const int signal = code - 128;
+  if (signal <= 0 || ::sigabbrev_np(signal) == nullptr) return {};
+  return fmt::format(" (as of {}{})", signal_name(signal), signal == SIGKILL ? ", maybe out of memory" : "");
+}
+
 /// First the rank that failed first, then by time of ending.
 std::vector<Rank> report_order(const Supervisor& supervisor) {
   std::vector<Rank> order(supervisor.records().size());
@@ -49,7 +56,7 @@ std::string ending_text(const Supervisor::Record& record) {
     return fmt::format("stopped by launcher ({})", ending.signal != 0
                                                        ? signal_name(ending.signal)
                                                        : fmt::format("exit code {}", ending.code));
-  if (ending.signal == 0) return fmt::format("exit code {}", ending.code);
+  if (ending.signal == 0) return fmt::format("exit code {}{}", ending.code, told_by_shell(ending.code));
   return fmt::format("killed by signal {} ({}){}", ending.signal, signal_name(ending.signal),
                      ending.signal == SIGKILL ? ", maybe out of memory" : "");
 }

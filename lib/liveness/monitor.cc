@@ -341,11 +341,12 @@ Monitor::Instructions Monitor::tick(TimePoint now) {
     const Suspicion& origin = origin_of(context, *due);
     const std::string between =
         fmt::format("between {} and {}", context.who(origin.reporter), context.who(origin.peer));
-    State::decide(context,
-                  incident_of(context, Code::peer_lost, origin.peer,
-                              fmt::format("the connection {} broke: {}", between, origin.evidence),
-                              "look at the network between the two"),
-                  out);
+    State::decide(
+        context,
+        incident_of(context, Code::peer_lost, origin.peer,
+                    fmt::format("the connection {} broke: {}", between, origin.evidence),
+                    "look at the network between the two; where only large messages do not pass, at the MTU"),
+        out);
   }
   return out;
 }

@@ -37,6 +37,7 @@ void expect_loss(RankTest& test, rondel_comm_t comm) {
   test.expect(status == RONDEL_PEER_LOST, "lost: " + text);
   test.expect_equal(error.peer, kSilent, "names the silent rank: " + text);
   test.expect(text.find("has not answered for") != std::string::npos, "says why: " + text);
+  test.expect(text.find("MTU") != std::string::npos, "says what to look at: " + text);
 }
 
 }  // namespace

@@ -15,5 +15,6 @@ if ! diff -u "$work/declared" "$work/exported"; then
   echo "the library (+) does not export what the headers (-) declare"
   exit 1
 fi
+! readelf -d "$library" | grep -q 'NEEDED.*ibverbs' || { echo "it can not be loaded where there is no libibverbs"; exit 1; }
 readelf -d "$library" | grep -q 'SONAME.*\[librondel\.so\.0\]' || { echo "the soname is not librondel.so.0"; exit 1; }
 echo "$(wc -l <"$work/exported") functions"

@@ -151,6 +151,11 @@ TEST_CASE("ranks of a lost host end the job, and nobody waits for them") {
   CHECK(world.supervisor.all_ended());
   CHECK(world.supervisor.exit_code() == 255);
   CHECK(rondel::ending_text(world.supervisor.records()[3]) == "lost with its host");
+  Supervisor::Record under_a_shell;
+  under_a_shell.ending = exited(137);
+  CHECK(rondel::ending_text(under_a_shell) == "exit code 137 (as of SIGKILL, maybe out of memory)");
+  under_a_shell.ending = exited(255);
+  CHECK(rondel::ending_text(under_a_shell) == "exit code 255");
 }
 
 TEST_CASE("of a host that is lost late, the rank that fell first is the first failure") {

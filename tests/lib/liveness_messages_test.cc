@@ -126,11 +126,15 @@ TEST_CASE("the service answers frames with frames and counts arrivals") {
   const auto polls = say(1, Overdue{7, 0, 3, "barrier"});
   REQUIRE(polls.size() == 2);
   CHECK(std::holds_alternative<Poll>(*decode_to_member(polls[0].body)));
+  CHECK_FALSE(service.first_fallen());
   const auto out = service.gone(2, "");
+  CHECK(service.first_fallen() == Rank{0});
   REQUIRE(out.size() == 1);
   CHECK(out[0].to == 1);
   CHECK(std::get<Incident>(*decode_to_member(out[0].body)).guilty == 0);
   CHECK(service.take(1, Bytes(3), now).code() == Code::refused);
+  static_cast<void>(service.gone(1, ""));
+  CHECK(service.first_fallen() == Rank{0});  // whoever falls after it
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "lib/frame.h"
+#include "lib/host_identity.h"
 #include "lib/store/dial.h"
 #include "lib/store/protocol.h"
 #include "lib/store/socket.h"
@@ -156,6 +157,7 @@ TEST_CASE("addresses that are none, and names that nobody knows, are said so") {
       connect_tcp_store("no-such-host.invalid:80", test_secret(), Deadline::in(milliseconds(20)));
   CHECK(unknown.code() == Code::timed_out);
   CHECK(unknown.status().text().find("can not resolve the name 'no-such-host.invalid'") != std::string::npos);
+  CHECK(unknown.status().text().find(host_name()) != std::string::npos);  // who can not
 }
 
 TEST_CASE("a busy port is named with the process that holds it") {

@@ -139,6 +139,16 @@ TEST_CASE("signals reach the ranks of other hosts; a second one kills") {
   CHECK(stubborn.nothing_is_left());
 }
 
+TEST_CASE("Ctrl-C on a terminal is for the launcher: ssh is not ended by it, and no host is lost") {
+  const StubSsh ssh;
+  RunningLauncher launcher(ssh.setup({.arguments = {"-H", "a,b", kHelper, "signals"}, .terminal = true}));
+  REQUIRE(launcher.wait_for_output("ready", 2));
+  launcher.type("\x03");
+  CHECK(launcher.wait() == 130);
+  CHECK_THAT(launcher.output(), !Contains("lost contact"));
+  CHECK(launcher.nothing_is_left());
+}
+
 TEST_CASE("Ctrl-Z stops ranks elsewhere, for longer than a launcher may be silent") {
   const StubSsh ssh;
   RunningLauncher launcher(ssh.setup(

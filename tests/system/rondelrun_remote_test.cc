@@ -126,6 +126,7 @@ TEST_CASE("ranks of several hosts learn who and where they are") {
     CHECK(fact.at("blocked") == "0");
     CHECK(fact.at("descriptors") == "4");  // the standard three and the secret
   }
+  CHECK_THAT(launcher.error(), Contains("are one machine"));
 }
 
 TEST_CASE("words and values arrive byte for byte") {

@@ -260,7 +260,8 @@ void TcpEndpoint::look_for_silence() {
     return poison(Code::peer_lost, link->peer(),
                   fmt::format("{} has not answered for {:.1f} s", name_of(options_, link->peer()),
                               static_cast<double>(silent.count()) / 1000.0),
-                  "its host or the network to it is down");
+                  "its host or the network to it is down; if small messages pass and large ones do not, full "
+                  "packets get lost: give all interfaces on the way one MTU");
   }
 }
 

@@ -138,13 +138,21 @@ Status QueuePair::initialise() {
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
   const int error = device_->verbs().modify_qp(
       pair_.get(), &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-  if (error == 0) return {};
-  const std::uint16_t pkey_index = device_->choice().marks.pkey_index;
-  Status failed = device_failure("initialising a queue pair", error);
-  if (error == ENOMEM || pkey_index == 0) return failed;
-  return Status(failed.code(),
-                fmt::format("{} with RONDEL_VERBS_PKEY_INDEX={}", failed.failure().cause, pkey_index),
-                "choose an entry that the port's partition table has");
+  return error == 0 ? Status() : not_taken("initialising a queue pair", error);
+}
+
+/// What a device does not take it will not take later either; so it is said at once, with all that was asked.
+Status QueuePair::not_taken(std::string_view step, int error) const {
+  if (error != EINVAL) return device_failure(step, error);
+  const DeviceChoice& port = device_->choice();
+  return Status(
+      Code::unsupported,
+      fmt::format("{}: {}:{} does not take its settings (MTU {}, GID {} at index {}, pkey index {}, "
+                  "service level {}, traffic class {})",
+                  step, port.device, port.port, port.mtu_bytes, text_of(port.gid), port.gid_index,
+                  port.marks.pkey_index, port.marks.service_level, port.marks.traffic_class),
+      "compare them with ibv_devinfo -v and the partition table; RONDEL_VERBS_GID_INDEX, _PKEY_INDEX, "
+      "_SERVICE_LEVEL and _TRAFFIC_CLASS change them");
 }
 
 Status QueuePair::become_ready_to_receive(const PairOffer& theirs) {
@@ -171,8 +179,8 @@ Status QueuePair::become_ready_to_receive(const PairOffer& theirs) {
                                  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                                      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
   if (error == 0) return {};
-  return device_failure(fmt::format("finding the way from {} to {}", text_of(port.gid), text_of(theirs.gid)),
-                        error);
+  return not_taken(fmt::format("finding the way from {} to {}", text_of(port.gid), text_of(theirs.gid)),
+                   error);
 }
 
 Status QueuePair::bring_up(const PairOffer& theirs, PairPatience patience) {
@@ -189,7 +197,7 @@ Status QueuePair::bring_up(const PairOffer& theirs, PairPatience patience) {
       device_->verbs().modify_qp(pair_.get(), &attributes,
                                  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                                      IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-  return error == 0 ? Status() : device_failure("making a queue pair ready to send", error);
+  return error == 0 ? Status() : not_taken("making a queue pair ready to send", error);
 }
 
 }  // namespace rondel::verbs

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include "lib/memory.h"
 #include "lib/status.h"
@@ -67,6 +68,7 @@ class QueuePair {
   explicit QueuePair(std::shared_ptr<Device> device);
   bool make(const CompletionQueues& queues, std::uint32_t slices, std::uint32_t inline_bytes);
   Status initialise();
+  Status not_taken(std::string_view step, int error) const;
   Status become_ready_to_receive(const PairOffer& theirs);
 
   std::shared_ptr<Device> device_;

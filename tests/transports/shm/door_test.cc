@@ -96,6 +96,15 @@ TEST_CASE("a wrong token, another version, a wrong rank and bad memory are refus
     REQUIRE((!sealed || ::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK) == 0));
     say(hello_to(door, 0), memory.get());
   }
+  // None of them is taken for rank 0, and each is sent away.
+  const std::vector<Bytes> addresses{zero->address(), one->address()};
+  const Rank awaited = 0;
+  CHECK(one->connect(addresses, {&awaited, 1}, Deadline::in(milliseconds(500))).code() == Code::timed_out);
+  for (std::size_t i = 0; i < callers.size(); ++i) {
+    CAPTURE(i);
+    Note answer;
+    CHECK(::recv(callers[i].get(), &answer, sizeof answer, MSG_DONTWAIT) == 0);
+  }
   check_they_meet(*zero, *one);
 }
 

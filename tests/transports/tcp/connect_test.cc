@@ -71,6 +71,12 @@ TEST_CASE("fixed ports are used, and when all are taken the error says which and
   }
 }
 
+TEST_CASE("who asks for encrypted links gets none in clear text") {
+  Config config;
+  config.encrypt = true;
+  CHECK_THROWS_WITH(open_rank(*Secret::generate(), 0, 1, config), Catch::Contains("RONDEL_ENCRYPT"));
+}
+
 TEST_CASE("a congestion control that the kernel does not have is refused with those it has") {
   const auto secret = Secret::generate();
   Config config;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a queue pair is brought up: MTU, addressing, retries; and offers that do not fit.
 #include <catch2/catch.hpp>
+#include <cerrno>
+#include <chrono>
+#include <string>
 
 #include "tests/transports/verbs/world.h"
 #include "transports/verbs/queue_pair.h"
@@ -50,6 +53,23 @@ TEST_CASE("what packets are marked with reaches the queue pair; a traffic class 
   CHECK(fabric.last_path().service_level == 5);
   CHECK(fabric.last_path().traffic_class == 104);
   CHECK(fabric.last_path().global);
+}
+
+TEST_CASE("F15: settings that a device does not take end the connecting at once, with all of them") {
+  FakeVerbs fabric;
+  const auto secret = Secret::generate();
+  const OneRank zero = open_rank(*secret, 0);
+  const OneRank one = open_rank(*secret, 1);
+  fabric.fail_call(FakeCall::modify_qp, EINVAL);
+  const auto started = Deadline::Clock::now();
+  const auto statuses = connect_pair(*zero.endpoint, *one.endpoint, Deadline::in(std::chrono::seconds(60)));
+  CHECK(Deadline::Clock::now() - started < std::chrono::seconds(30));  // no later try helps
+  for (const Status& status : statuses) {
+    CHECK(status.code() == Code::unsupported);
+    CHECK(status.failure().peer == kNoRank);
+    for (const char* part : {"MTU", "GID", "pkey index 0", "service level 0", "RONDEL_VERBS_GID_INDEX"})
+      CHECK(status.text().find(part) != std::string::npos);
+  }
 }
 
 TEST_CASE("F12: no retry count means for ever") {
