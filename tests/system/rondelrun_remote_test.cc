@@ -12,6 +12,7 @@
 #include <map>
 #include <string>
 
+#include "lib/store/socket.h"
 #include "tests/system/stub_ssh.h"
 
 using Catch::Matchers::Contains;
@@ -127,6 +128,23 @@ TEST_CASE("ranks of several hosts learn who and where they are") {
     CHECK(fact.at("descriptors") == "4");  // the standard three and the secret
   }
   CHECK_THAT(launcher.error(), Contains("are one machine"));
+}
+
+TEST_CASE("a job whose ports are all taken says which range, and by whom") {
+  const auto holder = rondel::store::listen_on("::", 0);
+  if (!holder.ok()) {
+    WARN("no IPv6 here");
+    return;
+  }
+  const std::string taken = rondel::store::describe(*rondel::store::local_address(holder->get()));
+  const std::string port = taken.substr(taken.rfind(':') + 1);
+  const StubSsh ssh;
+  RunningLauncher launcher(
+      ssh.setup({.arguments = {"-x", "RONDEL_PORTS=" + port + "-" + port, "-H", "other", "true"}}));
+  CHECK(launcher.wait() == 255);
+  CHECK_THAT(launcher.error(),
+             Contains("RONDEL_PORTS=" + port) && Contains("process " + std::to_string(::getpid())));
+  CHECK(launcher.nothing_is_left());
 }
 
 TEST_CASE("words and values arrive byte for byte") {
