@@ -11,6 +11,7 @@
 #include "launcher/normalise.h"
 #include "launcher/option_table.h"
 #include "launcher/output_path.h"
+#include "launcher/visible_text.h"
 
 namespace rondel {
 namespace {
@@ -175,13 +176,7 @@ Result<std::string> option_of(const Setting& setting) {
   return options.front();
 }
 
-}  // namespace
-
-bool asks_doctor(std::span<const std::string> arguments) {
-  return !arguments.empty() && arguments.front() == kDoctorWord;
-}
-
-Result<std::string> config_file_in(std::span<const std::string> arguments) {
+Result<std::string> named_config_file(std::span<const std::string> arguments) {
   if (asks_doctor(arguments)) arguments = arguments.subspan(1);
   RawOptions raw;
   CLI::App app;
@@ -195,7 +190,7 @@ Result<std::string> config_file_in(std::span<const std::string> arguments) {
   return path;
 }
 
-Result<Options> parse_options(std::span<const std::string> arguments, std::span<const Setting> settings) {
+Result<Options> read_options(std::span<const std::string> arguments, std::span<const Setting> settings) {
   std::vector<std::string> words;
   for (const Setting& setting : settings) {
     auto word = option_of(setting);
@@ -215,6 +210,33 @@ Result<Options> parse_options(std::span<const std::string> arguments, std::span<
   const bool job = options.action == Action::run || options.action == Action::dry_run;
   if (job) RONDEL_TRY(doctor ? complete_doctor(app, raw, options) : complete_job(app, raw, options));
   return options;
+}
+
+/// Words of a command line may be long and hold anything; what is said of them is short, and one line.
+Status fit_for_a_terminal(const Status& wrong) {
+  constexpr std::size_t kMost = 600;
+  const auto fit = [](const std::string& text) {
+    return text.size() <= kMost ? one_line(text) : one_line(std::string_view(text).substr(0, kMost)) + "...";
+  };
+  return Status(wrong.code(), fit(wrong.failure().cause), fit(wrong.failure().hint));
+}
+
+}  // namespace
+
+bool asks_doctor(std::span<const std::string> arguments) {
+  return !arguments.empty() && arguments.front() == kDoctorWord;
+}
+
+Result<std::string> config_file_in(std::span<const std::string> arguments) {
+  auto path = named_config_file(arguments);
+  if (path.ok()) return path;
+  return fit_for_a_terminal(path.status());
+}
+
+Result<Options> parse_options(std::span<const std::string> arguments, std::span<const Setting> settings) {
+  auto options = read_options(arguments, settings);
+  if (options.ok()) return options;
+  return fit_for_a_terminal(options.status());
 }
 
 std::vector<OptionRow> option_rows() {

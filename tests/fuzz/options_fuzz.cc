@@ -34,8 +34,9 @@ std::vector<std::string> words_of(std::string_view text) {
 void check_refusal(const rondel::Status& status) {
   check(status.code() == rondel::Code::invalid_argument, "what is wrong is an argument");
   const std::string text = status.text();
-  check(text.size() < 2000, "an error is short, whatever the input");
-  for (const char c : text) check(c >= ' ' && c <= '~', "an error is fit for a terminal");
+  check(text.size() < 5000, "an error is short, whatever the input");
+  for (const char c : text)
+    check(static_cast<unsigned char>(c) >= 0x20 && c != 0x7f, "an error is fit for a terminal");
 }
 
 void check_options(const Options& options, std::span<const std::string> words) {
