@@ -140,7 +140,7 @@ void visit_fields(Visit& visit, Message& m) {
     visit(m.ranks, m.program, m.environment.variables, m.environment.chosen, m.own_variables, m.search_path,
           m.contact.job, m.contact.master_address, m.contact.master_port, m.stores, m.secret, m.directory,
           m.input, m.input_rank, m.binding, m.output_window, m.grace, m.patience, m.silence);
-  else if constexpr (std::is_same_v<M, Signal>)
+  else if constexpr (std::is_same_v<M, Signal> || std::is_same_v<M, ClockAsk>)
     visit(m.number);
   else if constexpr (std::is_same_v<M, Finish>)
     visit(m.grace);
@@ -164,8 +164,6 @@ void visit_fields(Visit& visit, Message& m) {
     visit(m.protocol, m.version, m.host, m.address, m.free_port, m.pid, m.machine);
   else if constexpr (std::is_same_v<M, Examine>)
     visit(m.host, m.secret, m.net, m.ports, m.ranks, m.binding, m.silence);
-  else if constexpr (std::is_same_v<M, ClockAsk>)
-    visit(m.number);
   else if constexpr (std::is_same_v<M, ClockTell>)
     visit(m.number, m.nanoseconds);
   else if constexpr (std::is_same_v<M, Reach>)
