@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <fstream>
 #include <string>
 
@@ -185,10 +186,14 @@ TEST_CASE("a guardian that is stopped does not outlive its job") {
   RunningLauncher launcher({.arguments = {"-np", "1", kHelper, "fail", "0", "0", gate.path()}});
   REQUIRE(launcher.wait_for_output("ready"));
   int stopped = 0;
-  for (const pid_t pid : launcher.processes()) {
-    std::string name;
-    std::getline(std::ifstream(fmt::format("/proc/{}/comm", pid)), name);
-    if (name == "rondelrun-guard") stopped += ::kill(pid, SIGSTOP) == 0;
+  // It is forked before the rank, but may get its name later.
+  for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+       stopped == 0 && std::chrono::steady_clock::now() < end;) {
+    for (const pid_t pid : launcher.processes()) {
+      std::string name;
+      std::getline(std::ifstream(fmt::format("/proc/{}/comm", pid)), name);
+      if (name == "rondelrun-guard") stopped += ::kill(pid, SIGSTOP) == 0;
+    }
   }
   CHECK(stopped == 1);
   gate.release();
