@@ -377,6 +377,7 @@ void Agent::look_around(Clock::time_point now) {
   if (stage_ != Stage::draining) return;
   output_.close_silent_streams(kOutsiderSilence);
   if (output_.streams_open()) return;
+  guardian_.reset();  // it goes first: after this word the launcher may end us at once
   send(agent::Done{});
   stage_ = Stage::done;
 }
