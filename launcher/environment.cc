@@ -7,6 +7,8 @@
 #include <array>
 #include <map>
 
+#include "lib/starters.h"
+
 namespace rondel {
 namespace {
 
@@ -77,8 +79,9 @@ Status check_name(std::string_view name, std::string_view argument) {
 /// What srun, hydra or mpirun told rondelrun of its own place, if one of them started it. A rank is another
 /// process: with these gone, what it finds of the kind was set inside it.
 bool is_place_elsewhere(std::string_view name) {
-  constexpr std::array<std::string_view, 5> kNames{"SLURM_PROCID", "PMI_RANK", "PMI_FD",
-                                                   "OMPI_COMM_WORLD_RANK", "PMIX_RANK"};
+  constexpr std::array<std::string_view, 5> kNames{starters::kSlurm.rank, starters::kPmi.rank,
+                                                   starters::kPmi.mark, starters::kOpenMpi.rank,
+                                                   starters::kPmix.rank};
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 

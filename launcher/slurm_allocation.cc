@@ -18,14 +18,9 @@ struct Names {
   std::string tasks;  ///< such as 2(x5),4; its value may be missing: one for each
 };
 
-std::string text_of(const Lookup& lookup, const std::string& name) {
-  const char* const text = lookup(name.c_str());
-  return text == nullptr ? std::string() : text;
-}
-
 Result<std::vector<Host>> hosts_of(const Lookup& lookup, const Names& names) {
-  const std::string tasks = text_of(lookup, names.tasks);
-  auto hosts = parse_host_list(text_of(lookup, names.nodes));
+  const std::string tasks = value_of(lookup, names.tasks.c_str());
+  auto hosts = parse_host_list(value_of(lookup, names.nodes.c_str()));
   if (!hosts.ok()) return std::move(hosts).status().with(names.nodes + " (name hosts with -H instead)");
   if (tasks.empty()) return hosts;
   const auto counts = slurm_counts(tasks);
@@ -43,7 +38,7 @@ Result<std::vector<Host>> hosts_of_groups(const Lookup& lookup) {
   for (int group = 0;; ++group) {
     const Names names{fmt::format("SLURM_JOB_NODELIST_HET_GROUP_{}", group),
                       fmt::format("SLURM_TASKS_PER_NODE_HET_GROUP_{}", group)};
-    if (text_of(lookup, names.nodes).empty()) return all;
+    if (value_of(lookup, names.nodes.c_str()).empty()) return all;
     const auto hosts = hosts_of(lookup, names);
     RONDEL_TRY(hosts);
     all.insert(all.end(), hosts->begin(), hosts->end());
@@ -55,9 +50,9 @@ Result<std::vector<Host>> hosts_of_groups(const Lookup& lookup) {
 Result<std::vector<Host>> allocated_hosts(const Lookup& lookup) {
   const Names job{"SLURM_JOB_NODELIST", "SLURM_TASKS_PER_NODE"};
   const Names step{"SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE"};
-  if (text_of(lookup, job.nodes).empty()) return hosts_of_groups(lookup);
+  if (value_of(lookup, job.nodes.c_str()).empty()) return hosts_of_groups(lookup);
   auto hosts = hosts_of(lookup, job);
-  if (hosts.ok() || text_of(lookup, step.nodes).empty()) return hosts;
+  if (hosts.ok() || value_of(lookup, step.nodes.c_str()).empty()) return hosts;
   auto of_step = hosts_of(lookup, step);  // its SLURM_TASKS_PER_NODE is the step's as well
   return of_step.ok() ? of_step : hosts;
 }

@@ -3,15 +3,13 @@
 // values of Slurm's variables in; it does not ask Slurm.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "launcher/host.h"
+#include "lib/config.h"
 #include "lib/status.h"
 
 namespace rondel {
-
-using Lookup = std::function<const char*(const char* name)>;
 
 /// Of the allocation, or, where this runs in a step whose tasks do not fit it, of the step; of all groups of
 /// a heterogeneous job. Empty when there is none. invalid_argument says which variable can not be read.

@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "lib/nearest_name.h"
+#include "lib/starters.h"
 
 namespace rondel {
 namespace {
@@ -282,8 +283,8 @@ Status check_identity(const Config& config, const IdentityNames& names) {
 
 /// srun, hydra or mpirun say who this process is, so that half of what torchrun would say, which scripts
 /// export for their own use, is no mistake.
-bool started_by_another(const std::function<const char*(const char*)>& lookup) {
-  constexpr std::array kNames{"SLURM_STEP_ID", "PMI_RANK", "OMPI_COMM_WORLD_RANK"};
+bool started_by_another(const Lookup& lookup) {
+  constexpr std::array kNames{starters::kSlurm.mark, starters::kPmi.rank, starters::kOpenMpi.rank};
   return std::any_of(kNames.begin(), kNames.end(),
                      [&lookup](const char* name) { return lookup(name) != nullptr; });
 }
@@ -308,7 +309,7 @@ void warn_of_unknown_variables(const Config& config) {
 
 }  // namespace
 
-Result<Config> Config::from_lookup(const std::function<const char*(const char*)>& lookup) {
+Result<Config> Config::from_lookup(const Lookup& lookup) {
   Config config;
   std::array<std::string_view, kRows.size()> found_as;
   for (std::size_t i = 0; i < kRows.size(); ++i) {
@@ -361,5 +362,10 @@ std::string config_help() {
 }
 
 const char* environment_variable(const char* name) { return std::getenv(name); }
+
+std::string value_of(const Lookup& lookup, const char* name) {
+  const char* const value = lookup(name);
+  return value == nullptr ? std::string() : value;
+}
 
 }  // namespace rondel

@@ -18,6 +18,11 @@
 
 namespace rondel {
 
+/// A variable's value by its name; null when unset.
+using Lookup = std::function<const char*(const char* name)>;
+/// The same, where an empty value counts as unset.
+std::string value_of(const Lookup& lookup, const char* name);
+
 struct Config {
   // who am I; set by the launcher
   std::optional<Rank> rank;        // RONDEL_RANK        (else RANK)
@@ -60,8 +65,8 @@ struct Config {
   /// Reads the process environment. invalid_argument names the variable, the value found and what was
   /// expected; rank without size (or the reverse), or a rank outside the size, is such an error too.
   static Result<Config> from_environment();
-  /// The same from any lookup (name -> value or null), for tests.
-  static Result<Config> from_lookup(const std::function<const char*(const char*)>& lookup);
+  /// The same from any lookup, for tests.
+  static Result<Config> from_lookup(const Lookup& lookup);
 };
 
 /// One row of the table, for help texts.

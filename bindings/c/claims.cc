@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <charconv>
 
 #include "lib/slurm.h"
@@ -11,13 +10,8 @@
 namespace rondel::c {
 namespace {
 
-std::string text_of(const Lookup& lookup, const char* name) {
-  const char* const text = *name == '\0' ? nullptr : lookup(name);
-  return text == nullptr ? std::string() : text;
-}
-
 Result<Rank> number_of(const Lookup& lookup, const char* name, Rank least, Rank most) {
-  const std::string text = text_of(lookup, name);
+  const std::string text = value_of(lookup, name);
   Rank number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc() && end == text.data() + text.size() && number >= least && number <= most)
@@ -36,7 +30,7 @@ bool claims(const Starter& starter, const Lookup& lookup) {
   if (&starter == &starters::kPmix) return is_set(starter.rank) && is_set(starter.mark);
   if (&starter == &starters::kSlurm)
     return is_set(starter.rank) && is_set(starter.size) && is_set(starter.mark);
-  return !text_of(lookup, starter.rank).empty() || !text_of(lookup, starter.size).empty();
+  return !value_of(lookup, starter.rank).empty() || !value_of(lookup, starter.size).empty();
 }
 
 /// Where ranks share a host only makes things faster: what can not be read is left out.
@@ -45,7 +39,7 @@ void read_local_place(Claim& claim, const Lookup& lookup) {
   auto local_size = number_of(lookup, claim.starter->local_size, 1, kMostRanks);
   if (claim.starter == &starters::kSlurm) {
     const auto node = number_of(lookup, "SLURM_NODEID", 0, kMostRanks);
-    const auto tasks = slurm_counts(text_of(lookup, "SLURM_STEP_TASKS_PER_NODE"));
+    const auto tasks = slurm_counts(value_of(lookup, "SLURM_STEP_TASKS_PER_NODE"));
     if (!node.ok() || static_cast<std::size_t>(*node) >= tasks.size()) return;
     local_size = tasks[static_cast<std::size_t>(*node)];
   }
@@ -78,12 +72,12 @@ Result<std::optional<Claim>> claim_of(const Starter& starter, const Lookup& look
   Claim claim{.starter = &starter, .rank = {}, .size = {}, .local_rank = {}, .local_size = {}};
   // Only torchrun's can be there by half: a script exports WORLD_SIZE for its own use.
   const bool halves = &starter == &starters::kTorchrun || &starter == &starters::kRondelrun;
-  if (!halves || !text_of(lookup, starter.rank).empty()) {
+  if (!halves || !value_of(lookup, starter.rank).empty()) {
     const auto rank = number_of(lookup, starter.rank, 0, kMostRanks - 1);
     RONDEL_TRY(rank);
     claim.rank = *rank;
   }
-  if (*starter.size != '\0' && (!halves || !text_of(lookup, starter.size).empty())) {
+  if (*starter.size != '\0' && (!halves || !value_of(lookup, starter.size).empty())) {
     const auto size = number_of(lookup, starter.size, 1, kMostRanks);
     RONDEL_TRY(size);
     claim.size = *size;
@@ -98,10 +92,8 @@ Result<std::optional<Claim>> claim_of(const Starter& starter, const Lookup& look
 }
 
 Result<std::vector<Claim>> foreign_claims(const Lookup& lookup) {
-  constexpr std::array kOrder{&starters::kSlurm, &starters::kOpenMpi, &starters::kPmi, &starters::kPmix,
-                              &starters::kTorchrun};
   std::vector<Claim> all;
-  for (const Starter* starter : kOrder) {
+  for (const Starter* starter : starters::kForeign) {
     const auto claim = claim_of(*starter, lookup);
     RONDEL_TRY(claim);
     if (*claim) all.push_back(**claim);

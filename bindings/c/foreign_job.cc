@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <string_view>
 #include <utility>
@@ -13,11 +12,6 @@
 
 namespace rondel::c {
 namespace {
-
-std::string text_of(const Lookup& lookup, const char* name) {
-  const char* const text = *name == '\0' ? nullptr : lookup(name);
-  return text == nullptr ? std::string() : text;
-}
 
 bool contradictory(const std::vector<Claim>& claims) {
   return std::any_of(claims.begin(), claims.end(), [&claims](const Claim& one) {
@@ -31,7 +25,7 @@ bool contradictory(const std::vector<Claim>& claims) {
 std::size_t age_of(const Claim& claim, const Lookup& lookup, const std::vector<std::string>& ancestors) {
   const auto unchanged = [&claim, &lookup](const std::string& environment) {
     const auto same = [&lookup, &environment](const char* name) {
-      return text_of(lookup, name) == value_in(environment, name).value_or("");
+      return value_of(lookup, name) == value_in(environment, name).value_or("");
     };
     return same(claim.starter->rank) && same(claim.starter->size) && same(claim.starter->mark);
   };
@@ -92,8 +86,7 @@ Status only_half(const Claim& claim) {
 Status check_inside_of_rondelrun(const Lookup& lookup) {
   const auto ours = claim_of(starters::kRondelrun, lookup);
   if (!ours.ok() || !*ours) return {};  // Config has the better words
-  for (const Starter* starter :
-       {&starters::kSlurm, &starters::kOpenMpi, &starters::kPmi, &starters::kPmix, &starters::kTorchrun}) {
+  for (const Starter* starter : starters::kForeign) {
     const auto theirs = claim_of(*starter, lookup);
     if (!theirs.ok() || !*theirs || !(*theirs)->contradicts(**ours)) continue;
     return Status(Code::refused,
@@ -109,12 +102,12 @@ Status check_inside_of_rondelrun(const Lookup& lookup) {
 /// mpirun's own name of a job is a 16-bit number; where its process listens makes it unique among hosts.
 std::string name_of_job(const Claim& claim, const Lookup& lookup) {
   if (claim.starter == &starters::kOpenMpi)
-    return fmt::format("openmpi-{}-{}", text_of(lookup, "PMIX_NAMESPACE"),
-                       text_of(lookup, "OMPI_MCA_orte_hnp_uri"));
+    return fmt::format("openmpi-{}-{}", value_of(lookup, "PMIX_NAMESPACE"),
+                       value_of(lookup, "OMPI_MCA_orte_hnp_uri"));
   // A job that is requeued keeps its number, and clusters that share homes count on their own.
-  return fmt::format("slurm-{}-{}.{}-{}", text_of(lookup, "SLURM_CLUSTER_NAME"),
-                     text_of(lookup, "SLURM_JOB_ID"), text_of(lookup, "SLURM_STEP_ID"),
-                     text_of(lookup, "SLURM_RESTART_COUNT"));
+  return fmt::format("slurm-{}-{}.{}-{}", value_of(lookup, "SLURM_CLUSTER_NAME"),
+                     value_of(lookup, "SLURM_JOB_ID"), value_of(lookup, "SLURM_STEP_ID"),
+                     value_of(lookup, "SLURM_RESTART_COUNT"));
 }
 
 /// The job that claims which agree with one another describe; nullopt when it is torchrun's.
@@ -133,7 +126,7 @@ Result<std::optional<ForeignJob>> job_of(const std::vector<Claim>& claims, const
                  .pmi_descriptor = {}};
   const bool has_pmi =
       std::any_of(claims.begin(), claims.end(), [](const Claim& c) { return c.starter == &starters::kPmi; });
-  const std::string descriptor = has_pmi ? text_of(lookup, "PMI_FD") : std::string();
+  const std::string descriptor = has_pmi ? value_of(lookup, "PMI_FD") : std::string();
   if (!descriptor.empty()) {
     int number = -1;
     const auto [end, error] =
@@ -157,9 +150,9 @@ Result<std::optional<ForeignJob>> job_of(const std::vector<Claim>& claims, const
 }  // namespace
 
 Result<std::optional<ForeignJob>> foreign_job(const Lookup& lookup, const Ancestry& ancestry) {
-  if (!text_of(lookup, "RONDEL_RANK").empty() || !text_of(lookup, "RONDEL_SIZE").empty()) {
-    const bool by_hand =
-        !text_of(lookup, "RONDEL_STORE").starts_with("tcp://") || text_of(lookup, "RONDEL_SECRET_FD").empty();
+  if (!value_of(lookup, "RONDEL_RANK").empty() || !value_of(lookup, "RONDEL_SIZE").empty()) {
+    const bool by_hand = !value_of(lookup, "RONDEL_STORE").starts_with("tcp://") ||
+                         value_of(lookup, "RONDEL_SECRET_FD").empty();
     if (!by_hand) RONDEL_TRY(check_inside_of_rondelrun(lookup));
     return std::optional<ForeignJob>();
   }

@@ -27,11 +27,7 @@ bool names_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-/// An empty value counts as unset.
-std::string text_of(const char* name) {
-  const char* const text = environment_variable(name);
-  return text == nullptr ? std::string() : text;
-}
+std::string text_of(const char* name) { return value_of(environment_variable, name); }
 
 /// A directory that belongs to this user and exists.
 Result<std::string> private_parent(Sharing sharing) {
