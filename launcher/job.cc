@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "launcher/arrival_watch.h"
-#include "launcher/event_loop.h"
 #include "launcher/fleet.h"
 #include "launcher/input_source.h"
 #include "launcher/job_order.h"
@@ -21,9 +20,8 @@
 #include "launcher/job_store.h"
 #include "launcher/log_relay.h"
 #include "launcher/resources.h"
-#include "launcher/signals.h"
+#include "launcher/station.h"
 #include "launcher/supervisor.h"
-#include "lib/auth.h"
 
 namespace rondel {
 namespace {
@@ -59,13 +57,12 @@ class Job final : public HostLink::Listener {
  private:
   enum class Stage { launching, running, cleaning, draining, done };
 
-  Job(const Options& options, const JobPlan& plan, const std::string& version, const Secret& secret,
-      SignalSource signals, EventLoop loop)
+  Job(const Options& options, const JobPlan& plan, const std::string& version, Station station)
       : options_(options),
         plan_(plan),
-        secret_(secret),
-        signals_(std::move(signals)),
-        loop_(std::move(loop)),
+        secret_(station.secret),
+        signals_(std::move(station.signals)),
+        loop_(std::move(station.loop)),
         arrivals_(plan.size(), plan.start_timeout,
                   plan.leaves_this_host() ? hosts_of_ranks(plan) : std::vector<std::string>()),
         relay_(loop_, {plan.size(), options.tag_output, options.timestamp_output, options.output_directory}),
@@ -140,26 +137,14 @@ Result<std::unique_ptr<Job>> Job::create(const Options& options, const JobPlan& 
                                          const std::string& version) {
   auto name = make_job_name();
   if (!name.ok()) return std::move(name).status();
-  LocalAgent local;
-  if (plan.uses_this_host()) {  // before there is anything that a forked process should not have
-    auto forked = fork_agent(version);
-    if (!forked.ok()) return std::move(forked).status();
-    local = *std::move(forked);
-  }
-  const auto ranks = static_cast<std::size_t>(plan.size());
-  const std::size_t needed =
-      launcher_descriptors(ranks, plan.hosts.size(), !options.output_directory.empty());
-  const auto descriptor_limit = make_room_for_descriptors(needed, ranks, "launcher");
-  if (!descriptor_limit.ok()) return descriptor_limit.status();
-  auto secret = Secret::generate();
-  if (!secret.ok()) return std::move(secret).status();
-  auto signals = SignalSource::create();
-  if (!signals.ok()) return std::move(signals).status();
-  auto loop = EventLoop::create();
-  if (!loop.ok()) return std::move(loop).status();
-  std::unique_ptr<Job> job(new Job(options, plan, version, *secret, *std::move(signals), *std::move(loop)));
+  auto station = make_station(plan, version, !options.output_directory.empty());
+  if (!station.ok()) return std::move(station).status();
+  RONDEL_TRY(station->descriptor_limit);
+  const rlimit descriptor_limit = *station->descriptor_limit;
+  LocalAgent local = std::move(station->local);
+  std::unique_ptr<Job> job(new Job(options, plan, version, *std::move(station)));
   job->name_ = *std::move(name);
-  RONDEL_TRY(job->prepare(std::move(local), *descriptor_limit));
+  RONDEL_TRY(job->prepare(std::move(local), descriptor_limit));
   return job;
 }
 
@@ -171,12 +156,7 @@ Status Job::prepare(LocalAgent local, const rlimit& descriptor_limit) {
   for (const RankPlace& place : plan_.places)
     RONDEL_TRY(relay_.add({place.rank, plan_.size(), plan_.hosts[place.host].name, name_}));
   RONDEL_TRY(loop_.watch(signals_.fd(), EPOLLIN, [this] { take_signals(); }));
-  ProcessRequest request;
-  request.search_path = search_path_of({});
-  request.environment = inherited_environment();
-  request.signal_mask = signals_.original_mask();
-  request.descriptor_limit = descriptor_limit;
-  fleet_.start(std::move(local), std::move(request));
+  fleet_.start(std::move(local), login_request(signals_, descriptor_limit));
   return {};
 }
 

@@ -21,15 +21,11 @@
 #include "launcher/doctor/probe_targets.h"
 #include "launcher/doctor/report_json.h"
 #include "launcher/doctor/schedule.h"
-#include "launcher/event_loop.h"
 #include "launcher/fleet.h"
-#include "launcher/job_order.h"
 #include "launcher/job_store.h"
-#include "launcher/resources.h"
-#include "launcher/signals.h"
+#include "launcher/station.h"
 #include "launcher/supervisor.h"
 #include "launcher/visible_text.h"
-#include "lib/auth.h"
 
 namespace rondel::doctor {
 namespace {
@@ -61,14 +57,13 @@ class Doctor final : public HostLink::Listener {
     bool answered = false;                             // likewise
   };
 
-  Doctor(const Options& options, const JobPlan& plan, const DoctorSetup& setup, const Secret& secret,
-         SignalSource signals, EventLoop loop)
+  Doctor(const Options& options, const JobPlan& plan, const DoctorSetup& setup, Station station)
       : options_(options),
         plan_(plan),
         setup_(setup),
-        secret_(secret),
-        signals_(std::move(signals)),
-        loop_(std::move(loop)),
+        secret_(station.secret),
+        signals_(std::move(station.signals)),
+        loop_(std::move(station.loop)),
         fleet_(loop_, plan, options.ssh, setup.version, *this) {}
 
   Status prepare(LocalAgent local, const Result<rlimit>& descriptor_limit);
@@ -129,23 +124,11 @@ class Doctor final : public HostLink::Listener {
 
 Result<std::unique_ptr<Doctor>> Doctor::create(const Options& options, const JobPlan& plan,
                                                const DoctorSetup& setup) {
-  LocalAgent local;
-  if (plan.uses_this_host()) {  // before there is anything that a forked process should not have
-    auto forked = fork_agent(setup.version, setup.look);
-    if (!forked.ok()) return std::move(forked).status();
-    local = *std::move(forked);
-  }
-  const auto ranks = static_cast<std::size_t>(plan.size());
-  const auto descriptor_limit =
-      make_room_for_descriptors(launcher_descriptors(ranks, plan.hosts.size(), false), ranks, "launcher");
-  auto secret = Secret::generate();
-  if (!secret.ok()) return std::move(secret).status();
-  auto signals = SignalSource::create();
-  if (!signals.ok()) return std::move(signals).status();
-  auto loop = EventLoop::create();
-  if (!loop.ok()) return std::move(loop).status();
-  std::unique_ptr<Doctor> made(
-      new Doctor(options, plan, setup, *secret, *std::move(signals), *std::move(loop)));
+  auto station = make_station(plan, setup.version, false, setup.look);
+  if (!station.ok()) return std::move(station).status();
+  const auto descriptor_limit = std::move(station->descriptor_limit);
+  LocalAgent local = std::move(station->local);
+  std::unique_ptr<Doctor> made(new Doctor(options, plan, setup, *std::move(station)));
   RONDEL_TRY(made->prepare(std::move(local), descriptor_limit));
   return made;
 }
@@ -177,18 +160,14 @@ Status Doctor::prepare(LocalAgent local, const Result<rlimit>& descriptor_limit)
       add_own(store.status());
   }
   RONDEL_TRY(loop_.watch(signals_.fd(), EPOLLIN, [this] { take_signals(); }));
-  ProcessRequest request;
-  request.search_path = search_path_of({});
-  request.environment = inherited_environment();
-  request.signal_mask = signals_.original_mask();
+  rlimit limit{};
   if (descriptor_limit.ok()) {
-    request.descriptor_limit = *descriptor_limit;
+    limit = *descriptor_limit;
   } else {
     add_own(descriptor_limit.status());
-    if (::getrlimit(RLIMIT_NOFILE, &request.descriptor_limit) != 0)
-      return system_failure(Code::internal, "getrlimit", errno);
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return system_failure(Code::internal, "getrlimit", errno);
   }
-  fleet_.start(std::move(local), std::move(request));
+  fleet_.start(std::move(local), login_request(signals_, limit));
   return {};
 }
 
