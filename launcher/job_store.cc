@@ -2,7 +2,6 @@
 #include "launcher/job_store.h"
 
 #include <fmt/format.h>
-#include <sys/socket.h>
 
 #include <utility>
 
@@ -10,7 +9,6 @@
 #include "launcher/store_finder.h"
 #include "lib/port_range.h"
 #include "lib/store/socket.h"
-#include "lib/unique_fd.h"
 
 namespace rondel {
 namespace {
@@ -20,13 +18,10 @@ namespace {
 Result<std::unique_ptr<TcpServer>> start_open_server(const std::string& ports, const Secret& secret) {
   const auto range = parse_port_range(ports);
   if (!range.ok()) return range.status();
-  // An address of IPv6 takes IPv4 as well. Never one of them because the other's port is taken: all addresses
-  // are told.
-  const bool has_ipv6 = static_cast<bool>(UniqueFd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)));
   for (std::uint16_t port = range->last;; --port) {
-    auto server = TcpServer::start({.bind_address = has_ipv6 ? "::" : "0.0.0.0", .port = port}, secret);
-    if (server.ok() || (port <= range->first && ports.empty())) return server;
-    if (port <= range->first)
+    auto server = TcpServer::start({.bind_address = store::any_address(), .port = port}, secret);
+    if (server.ok() || ports.empty()) return server;
+    if (port == range->first)
       return Status(server.code(),
                     fmt::format("no port of RONDEL_PORTS={} is free for the job's store: {}", ports,
                                 server.status().failure().cause),

@@ -14,16 +14,10 @@
 #include <string_view>
 
 #include "lib/cpu_set.h"
+#include "lib/system_files.h"
 
 namespace rondel {
 namespace {
-
-std::string first_line_of(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 constexpr int kNoQuota = std::numeric_limits<int>::max();
 
@@ -34,15 +28,15 @@ int cores_of(double quota, double period) {
 
 /// Version 2: "max 100000" or "150000 100000", microseconds of quota and period.
 int read_cpu_max(const std::string& directory) {
-  std::istringstream line(first_line_of(directory + "/cpu.max"));
+  std::istringstream line(first_line(directory + "/cpu.max"));
   double quota = 0, period = 0;
   return line >> quota >> period ? cores_of(quota, period) : kNoQuota;
 }
 
 /// Version 1: a quota of -1 is none.
 int read_cfs_quota(const std::string& directory) {
-  std::istringstream quota_line(first_line_of(directory + "/cpu.cfs_quota_us"));
-  std::istringstream period_line(first_line_of(directory + "/cpu.cfs_period_us"));
+  std::istringstream quota_line(first_line(directory + "/cpu.cfs_quota_us"));
+  std::istringstream period_line(first_line(directory + "/cpu.cfs_period_us"));
   double quota = 0, period = 0;
   return quota_line >> quota && period_line >> period ? cores_of(quota, period) : kNoQuota;
 }
@@ -105,7 +99,7 @@ Result<HostIdentity> this_host() {
   HostIdentity host;
   host.name = host_name();
   errno = 0;
-  host.kernel = first_line_of("/proc/sys/kernel/random/boot_id");
+  host.kernel = first_line("/proc/sys/kernel/random/boot_id");
   if (host.kernel.empty() && resources_ran_out(errno))
     return system_failure(Code::out_of_resources, "reading this machine's boot id", errno);
   struct stat network {};

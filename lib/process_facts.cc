@@ -1,39 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/process_facts.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstdio>
 
-#include "lib/unique_fd.h"
+#include "lib/system_files.h"
 
 namespace rondel {
 namespace {
 
 constexpr std::size_t kMostAncestors = 64;
 
-std::string read_whole(const std::string& path) {
-  std::string text;
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return text;
-  std::array<char, 16384> piece;
-  for (;;) {
-    const ssize_t got = ::read(fd.get(), piece.data(), piece.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return text;
-    text.append(piece.data(), static_cast<std::size_t>(got));
-  }
-}
-
 }  // namespace
 
 std::optional<ProcessFacts> process_facts(pid_t pid) {
-  const std::string stat = read_whole(fmt::format("/proc/{}/stat", pid));
+  const std::string stat = whole_text(fmt::format("/proc/{}/stat", pid));
   const auto name_end = stat.rfind(')');  // the name before it may hold anything
   if (name_end == std::string::npos) return std::nullopt;
   ProcessFacts facts;
@@ -44,7 +28,9 @@ std::optional<ProcessFacts> process_facts(pid_t pid) {
   return facts;
 }
 
-std::string environment_of(pid_t pid) { return read_whole(fmt::format("/proc/{}/environ", pid)); }
+std::string environment_of(pid_t pid) {
+  return whole_text(fmt::format("/proc/{}/environ", pid), std::string::npos);
+}
 
 std::optional<std::string_view> value_in(std::string_view environment, std::string_view name) {
   for (std::size_t at = 0; at < environment.size();) {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "launcher/doctor/local_facts.h"
-#include "launcher/doctor/system_files.h"
+#include "lib/system_files.h"
 
 namespace rondel::doctor {
 namespace {

@@ -14,10 +14,10 @@
 #include <memory>
 #include <string_view>
 
-#include "launcher/doctor/system_files.h"
 #include "lib/deadline.h"
 #include "lib/host_identity.h"
 #include "lib/interfaces.h"
+#include "lib/system_files.h"
 
 namespace rondel::doctor {
 namespace {

@@ -26,11 +26,6 @@ constexpr std::size_t kMostGuests = 512;
 constexpr std::chrono::milliseconds kGreetingTime{5'000};  // of a stranger on a socket
 constexpr int kReads = 8;                                  // at a time, so that others have their turn
 
-Result<UniqueFd> listen_everywhere(std::uint16_t port) {
-  auto fd = store::listen_on("::", port);  // IPv4 as well
-  return fd.ok() ? std::move(fd) : store::listen_on("0.0.0.0", port);
-}
-
 /// Whether a listener could have the port; quicker than to listen, and to ask who has it.
 bool is_free(std::uint16_t port) {
   const int yes = 1;
@@ -71,7 +66,7 @@ ProbeServer::~ProbeServer() {
 }
 
 Status ProbeServer::add_listener(std::uint16_t port, PortFacts& facts) {
-  auto listener = listen_everywhere(port);
+  auto listener = store::listen_on(store::any_address(), port);
   if (!listener.ok()) return std::move(listener).status();
   const auto address = store::local_address(listener->get());
   if (!address.ok()) return address.status();

@@ -86,6 +86,12 @@ void set_stream_options(int fd, std::chrono::milliseconds silence) {
   set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(limit.count()));
 }
 
+const char* any_address() {
+  const UniqueFd fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_in6 any{.sin6_family = AF_INET6};
+  return fd && ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0 ? "::" : "0.0.0.0";
+}
+
 Result<UniqueFd> listen_on(const std::string& address, std::uint16_t port) {
   addrinfo hints{};
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE;

@@ -35,6 +35,9 @@ Result<sockaddr_storage> local_address(int fd);
 inline constexpr std::chrono::milliseconds kUsualSilence{10'000};
 void set_stream_options(int fd, std::chrono::milliseconds silence);
 
+/// What stands for every address of this host: of IPv6, which takes IPv4 as well, unless the kernel is
+/// without.
+const char* any_address();
 /// Listens on a numeric address only. unavailable names address and port and, where readable, who holds them.
 Result<UniqueFd> listen_on(const std::string& address, std::uint16_t port);
 

@@ -1,20 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/doctor/system_files.h"
+#include "lib/system_files.h"
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
 
-namespace rondel::doctor {
+#include "lib/unique_fd.h"
 
-std::string whole_text(const std::string& path) {
-  constexpr std::size_t kMost = 1U << 20U;
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kMost, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(file.is_open() ? static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)) : 0);
+namespace rondel {
+
+std::string whole_text(const std::string& path, std::size_t most_bytes) {
+  std::string text;
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return text;
+  std::array<char, 16384> piece;
+  while (text.size() < most_bytes) {
+    const ssize_t got = ::read(fd.get(), piece.data(), std::min(piece.size(), most_bytes - text.size()));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    text.append(piece.data(), static_cast<std::size_t>(got));
+  }
   return text;
 }
 
@@ -49,4 +61,4 @@ std::optional<int> numa_node_of(const std::string& device_folder) {
   return static_cast<int>(*node);
 }
 
-}  // namespace rondel::doctor
+}  // namespace rondel
