@@ -79,12 +79,8 @@ Result<std::vector<Row>> run_sweep(Communicator& comm, const Options& options) {
   return rows;
 }
 
-Status run_job(const Options& options, std::optional<ReportFile>& report, int argc, char** argv, bool& joined,
-               bool& wrong) {
-  Result<std::unique_ptr<Communicator>> made = Communicator::from_environment();
-  RONDEL_TRY(made);
-  joined = true;
-  Communicator& comm = **made;
+Status run_job(Communicator& comm, const Options& options, std::optional<ReportFile>& report, int argc,
+               char** argv, bool& wrong) {
   Status fits = check_against_job(options, comm.size());
   if (!fits.ok()) {
     RONDEL_TRY(comm.finalize());
@@ -119,11 +115,12 @@ int run(int argc, char** argv) {
     if (!created.ok()) return fail(created.status());
     report.emplace(std::move(created).value());
   }
-  bool joined = false;
-  bool wrong = false;
-  const Status status = run_job(options, report, argc, argv, joined, wrong);
   // Before all ranks have met, what is wrong may be wrong on this one alone.
-  if (status.code() == Code::invalid_argument && joined && !speaks) return 0;
+  Result<std::unique_ptr<Communicator>> joined = Communicator::from_environment();
+  if (!joined.ok()) return fail(joined.status());
+  bool wrong = false;
+  const Status status = run_job(**joined, options, report, argc, argv, wrong);
+  if (status.code() == Code::invalid_argument && !speaks) return 0;
   if (!status.ok()) return fail(status);
   return wrong ? kExitWrongData : 0;
 }

@@ -14,7 +14,7 @@
 namespace rondel::bench {
 namespace {
 
-constexpr int kMostIterations = 1'000'000;
+constexpr int kIterationLimit = 1'000'000;
 constexpr int kMostChecks = 1000;
 constexpr int kHighestRank = (1 << 20) - 1;
 
@@ -116,10 +116,10 @@ void declare(CLI::App& app, Words& words, Options& options) {
       ->excludes(step)
       ->capture_default_str();
   app.add_option("-n,--iters", options.sweep.iterations, "timed iterations; default: 10 to 2000 by size")
-      ->check(CLI::Range(1, kMostIterations));
+      ->check(CLI::Range(1, kIterationLimit));
   app.add_option("-w,--warmup_iters", options.sweep.warmup,
                  "warm-up iterations at each size; default: by size")
-      ->check(CLI::Range(0, kMostIterations));
+      ->check(CLI::Range(0, kIterationLimit));
   app.add_option("-c,--check", options.checks, "verified runs at each size, 0 for none")
       ->capture_default_str()
       ->check(CLI::Range(0, kMostChecks));

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t kBytesPerSize = std::size_t{256} << 20;
 constexpr double kSecondsPerSize = 0.5;
-constexpr int kLeastRounds = 10;
-constexpr int kMostRounds = 2000;
+constexpr int kLeastIterations = 10;
+constexpr int kMostIterations = 2000;
 constexpr std::size_t kMostBytes = std::size_t{1} << 40;
 
 int shift_of(std::string_view suffix) {
@@ -51,7 +51,7 @@ std::vector<std::size_t> sizes_of(const Sweep& sweep) {
 int iterations_for(const Sweep& sweep, std::size_t bytes) {
   if (sweep.iterations > 0) return sweep.iterations;
   const std::size_t wanted = kBytesPerSize / std::max<std::size_t>(bytes, 1);
-  return static_cast<int>(std::clamp<std::size_t>(wanted, kLeastRounds, kMostRounds));
+  return static_cast<int>(std::clamp<std::size_t>(wanted, kLeastIterations, kMostIterations));
 }
 
 int warmup_for(const Sweep& sweep, std::size_t bytes) {
@@ -61,7 +61,7 @@ int warmup_for(const Sweep& sweep, std::size_t bytes) {
 
 int limit_iterations(const Sweep& sweep, int iterations, double seconds_each) {
   if (sweep.iterations > 0 || seconds_each <= 0) return iterations;
-  const double most = std::max(kSecondsPerSize / seconds_each, double{kLeastRounds});
+  const double most = std::max(kSecondsPerSize / seconds_each, double{kLeastIterations});
   return most < iterations ? static_cast<int>(most) : iterations;
 }
 
