@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "lib/printable.h"
 #include "lib/wire.h"
 
 namespace rondel {
@@ -52,13 +53,6 @@ Bytes verdict(bool accepted, std::string_view why_not) {
   wire::Writer body;
   body.number(static_cast<std::uint8_t>(accepted)).text(why_not.substr(0, kTextLimit));
   return message(kVerdict, body.bytes());
-}
-
-/// A peer's words may be a stranger's: shown in one line, without control characters.
-std::string printable(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, '?');
-  return text;
 }
 
 void append(Bytes& to, std::span<const std::byte> bytes) { to.insert(to.end(), bytes.begin(), bytes.end()); }

@@ -12,6 +12,8 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "lib/printable.h"
+
 namespace rondel::c {
 namespace {
 
@@ -21,8 +23,7 @@ constexpr std::chrono::seconds kGoodbyePatience{1};
 constexpr const char* kLauncherGone = "look at the launcher's own output";
 constexpr const char* kWaysOut =
     "to run alone, unset PMI_FD, PMI_RANK and PMI_SIZE; to run as a rank, start the program itself by the "
-    "launcher, "
-    "as the only user of PMI in its process";
+    "launcher, as the only user of PMI in its process";
 
 /// The process's own; never destroyed, because atexit handlers of others may come later.
 struct Session {
@@ -75,9 +76,7 @@ Status check_descriptor(int descriptor) {
 /// One launcher's word, made fit for an error text.
 std::string shown(std::string_view text) {
   constexpr std::size_t kMost = 100;
-  std::string clean;
-  for (const char c : text.substr(0, kMost)) clean += c >= ' ' && c <= '~' ? c : '?';
-  return clean + (text.size() > kMost ? "..." : "");
+  return printable(std::string(text.substr(0, kMost))) + (text.size() > kMost ? "..." : "");
 }
 
 }  // namespace

@@ -192,8 +192,7 @@ Result<Started> start_at_master(const Config& config, const TorchrunMaster& mast
       Failure failure = hosted.status().failure();
       failure.hint = fmt::format(
           "rank 0 listens on MASTER_PORT + 1 ({}) of MASTER_ADDR ({}), which must be its own host: set "
-          "another "
-          "MASTER_PORT or MASTER_ADDR on all ranks",
+          "another MASTER_PORT or MASTER_ADDR on all ranks",
           master.port, master.host);
       return Status(hosted.status().code(), std::move(failure));
     }
@@ -272,8 +271,7 @@ Result<Started> start_at_home(const Settings& settings, const ForeignJob& job) {
   if (!one_host)
     advice += fmt::format(
         "; if the others run, see that {} is one directory on all hosts: else set RONDEL_STORE=file:///... "
-        "to "
-        "one that is, or use srun --mpi=pmi2 or rondelrun",
+        "to one that is, or use srun --mpi=pmi2 or rondelrun",
         *directory);
   return start_in_directory(settings, *directory, job.rank, job.size, one_host, advice);
 }

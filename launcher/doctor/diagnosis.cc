@@ -48,14 +48,6 @@ void add_twins(const Findings& findings, std::vector<Problem>& problems) {
            "give it one name"});
 }
 
-const TransportFacts* usable_transport(const HostFindings& host, const std::string& name) {
-  if (!host.facts) return nullptr;
-  const auto& all = host.facts->transports;
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&name](const TransportFacts& one) { return one.name == name; });
-  return found == all.end() ? nullptr : &*found;
-}
-
 /// A transport counts when every host has it.
 void add_uneven_transports(const Findings& findings, std::vector<Problem>& problems) {
   std::set<std::string> names;
@@ -67,7 +59,7 @@ void add_uneven_transports(const Findings& findings, std::vector<Problem>& probl
     std::vector<std::string> without, with;
     std::string why;
     for (const HostFindings& host : findings.hosts) {
-      const TransportFacts* one = usable_transport(host, name);
+      const TransportFacts* one = host.facts ? transport_of(*host.facts, name) : nullptr;
       if (one == nullptr) continue;
       (one->usable ? with : without).push_back(host.label);
       if (!one->usable && why.empty()) why = one->why_not;

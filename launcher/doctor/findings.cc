@@ -35,6 +35,12 @@ const MeasuredPair* measured_between(const Findings& findings, std::size_t from,
   return found == findings.measured.end() ? nullptr : &*found;
 }
 
+const TransportFacts* transport_of(const HostFacts& facts, const std::string& name) {
+  const auto found = std::find_if(facts.transports.begin(), facts.transports.end(),
+                                  [&name](const TransportFacts& one) { return one.name == name; });
+  return found == facts.transports.end() ? nullptr : &*found;
+}
+
 double bandwidth_of(const agent::Measured& measured) {
   if (measured.bytes == 0 || measured.bulk_ns == 0) return 0;
   return 8e9 * static_cast<double>(measured.bytes) / static_cast<double>(measured.bulk_ns);

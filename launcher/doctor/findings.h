@@ -69,6 +69,9 @@ Path path_between(const Findings& findings, std::size_t from, std::size_t to);
 Path path_to_store(const HostFindings& host);
 const MeasuredPair* measured_between(const Findings& findings, std::size_t from, std::size_t to);
 
+/// What the host says of a transport; null when it knows none of that name.
+const TransportFacts* transport_of(const HostFacts& facts, const std::string& name);
+
 /// Bits per second; 0 when nothing was measured.
 double bandwidth_of(const agent::Measured& measured);
 

@@ -186,10 +186,8 @@ void look_at_clock(const Case& one) {
 
 void look_at_transport(const Case& one) {
   if (one.all.transport.empty() || one.facts.transports.empty()) return;
-  const auto found =
-      std::find_if(one.facts.transports.begin(), one.facts.transports.end(),
-                   [&one](const TransportFacts& each) { return each.name == one.all.transport; });
-  if (found == one.facts.transports.end()) {
+  const TransportFacts* const found = transport_of(one.facts, one.all.transport);
+  if (found == nullptr) {
     std::string names;
     for (const TransportFacts& each : one.facts.transports) names += (names.empty() ? "" : ", ") + each.name;
     return one.error(fmt::format("there is no transport {} that was asked for", one.all.transport),
