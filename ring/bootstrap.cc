@@ -19,6 +19,9 @@ namespace rondel {
 namespace {
 
 constexpr std::chrono::milliseconds kConnectSlice{2000};
+// All give up at the same moment. Those who can say most speak first: who lacks a link before who waits for
+// their measurements, and of a link's two ends the smaller rank, which dials.
+constexpr std::chrono::milliseconds kOthersFirst{500};
 constexpr std::size_t kTextLimit = 4096;
 constexpr std::size_t kOffersLimit = 64 * 1024;
 
@@ -121,6 +124,7 @@ class Bootstrap {
   Status open(const Surroundings& around);
   Status exchange_addresses(const Status& opened);
   Status connect();
+  void let_others_speak() const { liveness::Member::await(watch_, Deadline::in(kOthersFirst)); }
 
   Job& job_;
   const CommunicatorOptions& options_;
@@ -226,9 +230,12 @@ Status Bootstrap::exchange_addresses(const Status& opened) {
 
 Status Bootstrap::connect() {
   const Schedule agreement = make_agreement(options_.rank, options_.size);
-  RONDEL_TRY(
-      connect_watched(*attachment_.data, attachment_.data_addresses, agreement.peers, watch_, deadline_));
+  const Status connected =
+      connect_watched(*attachment_.data, attachment_.data_addresses, agreement.peers, watch_, deadline_);
+  if (connected.code() == Code::timed_out && connected.failure().peer < options_.rank) let_others_speak();
+  RONDEL_TRY(connected);
   auto cost = measure_cost(*attachment_.data, options_.rank, options_.size, watch_, deadline_);
+  if (cost.code() == Code::timed_out) let_others_speak();
   RONDEL_TRY(cost);
   attachment_.cost = *cost;
   log(LogLevel::info,

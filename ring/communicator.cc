@@ -143,8 +143,11 @@ Result<std::unique_ptr<Communicator>> Communicator::Body::build(std::shared_ptr<
   } else {
     auto made = bootstrap(*job, options, *exchange, *watch, deadline);
     if (!made.ok()) {
-      if (job->member != nullptr) job->member->leave(watch);
-      return std::move(made).status().with(
+      Health health(watch, job->member.get(), options.rank, {});
+      Status why =
+          health.judge_start(made.status());  // so that no rank has to guess from its neighbours' ends
+      health.leave();
+      return std::move(why).with(
           fmt::format("creating communicator \"{}\"", options.name.substr(0, options.name.find('#'))));
     }
     attachment = std::move(made).value();

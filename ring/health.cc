@@ -12,6 +12,7 @@ namespace rondel {
 namespace {
 
 constexpr std::chrono::milliseconds kVerdictPatience{1500};
+constexpr std::chrono::milliseconds kStartPatience{500};  // a start that failed has taken its time already
 constexpr std::chrono::milliseconds kPollPatience{2000};
 constexpr std::chrono::milliseconds kPollBegins{
     800};  // the server asks all ranks at once when one is overdue
@@ -111,6 +112,20 @@ Status Health::judge(const Status& status, const std::optional<LabelMismatch>& m
     report(status.code(), rank_, fmt::format("rank {}: {}", rank_, failure.cause), failure.hint);
   }
   return verdict_or(Status(status.code(), std::move(failure)), kVerdictPatience);
+}
+
+Status Health::judge_start(const Status& status) {
+  if (alarmed()) return judge_alarm();
+  Failure failure = status.failure();
+  failure.rank = rank_;
+  if (status.code() == Code::peer_lost && member_ != nullptr) {
+    member_->suspect(watch_->context(), failure.peer, failure.cause);
+  } else {
+    const bool of_a_pair = failure.peer != kNoRank;
+    report(status.code(), failure.peer,
+           of_a_pair ? fmt::format("rank {}: {}", rank_, failure.cause) : failure.cause, failure.hint);
+  }
+  return verdict_or(Status(status.code(), std::move(failure)), kStartPatience);
 }
 
 void Health::leave() {

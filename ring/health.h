@@ -41,6 +41,8 @@ class Health {
   /// of one.
   Status judge(const Status& status, const std::optional<LabelMismatch>& mismatch, std::uint64_t sequence,
                const std::string& operation);
+  /// `status` kept this rank from starting. For a communicator that never came to be.
+  Status judge_start(const Status& status);
   /// Keeps the failure for ever; called once.
   void poison(Status failure);
   /// Says goodbye: from now on this rank's end is no incident.

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -57,11 +58,31 @@ Result<std::vector<Candidate>> resolve(const HostPort& where) {
   return candidates;
 }
 
+/// Nobody answered, in the words of `cause`, and the network is to blame.
+Status no_way(Code code, std::string cause) {
+  return Status(code, std::move(cause),
+                "see that the hosts share a network, of one IP version (RONDEL_NET chooses it), and that no "
+                "firewall closes its ports (RONDEL_PORTS names them)");
+}
+
 Status failed_to_connect(const Candidate& to, int error) {
   const std::string where = describe(to.address);
-  if (error == ECONNREFUSED)
-    return Status(Code::unavailable, "nobody listens on " + where + " (connection refused)");
-  return system_failure(Code::unavailable, "connecting to " + where, error);
+  switch (error) {
+    case ECONNREFUSED:
+      return Status(Code::unavailable, "nobody listens on " + where + " (connection refused)");
+    case ENETUNREACH:
+    case EHOSTUNREACH:
+    case ENETDOWN:
+    case EACCES:
+    case EPERM:
+    case EINVAL:  // a black hole among the routes
+      return no_way(
+          Code::unavailable,
+          fmt::format("host {} has no way to {}, an {} address ({})", host_name(), where,
+                      to.family == AF_INET6 ? "IPv6" : "IPv4", std::generic_category().message(error)));
+    default:
+      return system_failure(Code::unavailable, "connecting to " + where, error);
+  }
 }
 
 /// A connection from a local port to itself: the kernel makes one when nobody listens on a port that it also
@@ -79,7 +100,7 @@ Result<UniqueFd> connect_to(const Candidate& to, milliseconds silence, Deadline 
     if (errno != EINPROGRESS) return failed_to_connect(to, errno);
     const auto ready = await_events(fd.get(), POLLOUT, deadline);
     if (!ready.ok()) return ready.status();
-    if (!*ready) return Status(Code::timed_out, "no answer from " + describe(to.address));
+    if (!*ready) return no_way(Code::timed_out, "no answer from " + describe(to.address));
     int error = 0;
     socklen_t bytes = sizeof(error);
     if (::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) error = errno;
@@ -180,9 +201,11 @@ Result<Dialled> dial(const std::string& address, const Secret& secret, const std
     if (made.ok() || made.code() == Code::refused) return made;
     if (deadline.passed()) {
       const std::chrono::duration<double> waited = Deadline::Clock::now() - since;
+      const Failure last = made.status().failure();
       return Status(Code::timed_out,
                     fmt::format("no connection to the job server at {} in {:.1f} s; last try: {}", address,
-                                waited.count(), made.status().failure().cause));
+                                waited.count(), last.cause),
+                    last.hint);
     }
     const milliseconds chosen = pause / 2 + milliseconds(jitter() % static_cast<unsigned>(pause.count()));
     std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(chosen, deadline.left()));

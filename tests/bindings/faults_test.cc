@@ -259,6 +259,28 @@ TEST_CASE("a rank that leaves early is named, whether it says goodbye or just ex
   CHECK(job.end(seconds(30)) == "");
 }
 
+TEST_CASE("a program that exits in the middle of its job waits for nobody") {
+  const Server server =
+      GENERATE(Server::launcher, Server::rank_0);  // whom its exit takes the meeting point from
+  ProcessJob job(2, {.server = server, .environment = {}},
+                 [](RankTest& test, const Voice& voice, rondel_comm_t comm) {
+                   float value = 1;
+                   require_ok(test, rondel_allreduce(comm, &value, &value, 1, RONDEL_FLOAT32, RONDEL_SUM),
+                              comm, "first");
+                   voice.say("running");
+                   if (test.rank() == 0)
+                     std::exit(7);      // NOLINT(concurrency-mt-unsafe): as a program's uncaught error does
+                   for (;;) ::pause();  // computes, and calls nothing of Rondel's
+                 });
+  for (Rank rank = 0; rank < 2; ++rank)
+    REQUIRE(job.world().heard(rank, "running", Deadline::in(seconds(20))));
+  const Ending ending = job.world().wait(0, Deadline::in(seconds(2)));
+  CHECK(ending.ended);
+  CHECK(ending.exit_code == 7);
+  job.world().signal(1, SIGKILL);
+  job.end(seconds(10), 1);
+}
+
 TEST_CASE("a communicator that was never used fails in time when its peer has gone") {
   ProcessJob job(
       2, {.timeout_seconds = "2", .environment = {}}, [](RankTest& test, const Voice&, rondel_comm_t comm) {

@@ -267,6 +267,39 @@ TEST_CASE("torchrun's environment with a secret file uses the port above MASTER_
   CHECK(failures_of(world.wait_all(Deadline::in(std::chrono::seconds(40)))) == "");
 }
 
+TEST_CASE("a port above MASTER_PORT that another program holds is told with its holder and the way out") {
+  TemporaryFolder folder;
+  const std::string secret = folder.path() + "/secret";
+  REQUIRE(std::system(("umask 077; head -c 32 /dev/urandom > " + secret).c_str()) == 0);
+  const UniqueFd squatter(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const std::uint16_t port = free_port();
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(::bind(squatter.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  REQUIRE(::listen(squatter.get(), 1) == 0);
+  ProcessWorld world(1, [&secret, port](RankTest& test, const Voice&) {
+    for (const auto& [name, value] :
+         std::vector<std::pair<const char*, std::string>>{{"RANK", "0"},
+                                                          {"WORLD_SIZE", "2"},
+                                                          {"MASTER_ADDR", "127.0.0.1"},
+                                                          {"MASTER_PORT", std::to_string(port - 1)},
+                                                          {"RONDEL_SECRET_FILE", secret},
+                                                          {"RONDEL_START_TIMEOUT_S", "20"}})
+      ::setenv(name, value.c_str(), 1);
+    rondel_comm_t comm = nullptr;
+    test.expect_equal(static_cast<int>(rondel_init(nullptr, &comm)), static_cast<int>(RONDEL_UNAVAILABLE),
+                      "status");
+    const std::string text = last_error().text;
+    for (const std::string& words :
+         {"127.0.0.1:" + std::to_string(port), "process " + std::to_string(::getppid()),
+          std::string("set another MASTER_PORT")})
+      test.expect(text.find(words) != std::string::npos, words + " in: " + text);
+  });
+  CHECK(failures_of(world.wait_all(Deadline::in(std::chrono::seconds(10)))) == "");
+}
+
 TEST_CASE("threads meet through the caller's store, once and again") {
   CallerStore store;
   for (int round = 0; round < 3; ++round)

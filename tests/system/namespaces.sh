@@ -48,7 +48,7 @@ start_rank() { # rank, words for rondel-bench; on the host of its number, or as 
   shift
   host=$(echo "${hosts:-0 1 2 3}" | cut -d ' ' -f $((rank + 1)))
   RONDEL_RANK=$rank RONDEL_SIZE=4 RONDEL_STORE="file://$work/store" RONDEL_SECRET_FILE="$work/secret" \
-    RONDEL_NET="${net:-^docker0}" RONDEL_START_TIMEOUT_S=20 RONDEL_SILENCE_TIMEOUT_S=3 RONDEL_TIMEOUT_S=30 \
+    RONDEL_NET="${net:-^docker0}" RONDEL_START_TIMEOUT_S=${patience:-20} RONDEL_SILENCE_TIMEOUT_S=3 RONDEL_TIMEOUT_S=30 \
     ip netns exec "rh$id$host" unshare -u sh -c 'hostname "$0"; exec "$@"' "${same_name:-node$host}" "$bench" "$@" \
     >"$work/out.$rank" 2>&1 &
   eval "pid$rank=\$!"
@@ -56,6 +56,11 @@ start_rank() { # rank, words for rondel-bench; on the host of its number, or as 
 
 show() { for host in 0 1 2 3; do echo "--- rank $host"; cat "$work/out.$host"; done; }
 fail() { echo "FAILED: $1"; show; exit 1; }
+
+expect_refusal() { # RANK WORDS: it ends with a failure, and its output has these
+  if eval "wait \$pid$1"; then fail "rank $1 went on"; fi
+  grep -q -- "$2" "$work/out.$1" || fail "rank $1 does not say: $2"
+}
 
 expect_success() {
   for host in 0 1 2 3; do
@@ -100,6 +105,42 @@ case $case_name in
     for host in 0 1 2 3; do start_rank $host allreduce -b 4 -e 64K -f 64 -n 5; done
     expect_success
     grep -q 'transport tcp' "$work/out.0" || fail "hosts that share a kernel and a name, but no memory, must use tcp"
+    ;;
+  two-families) # two hosts that have only IPv6, two that have only IPv4
+    make_hosts 4
+    for host in 0 1; do
+      ip -n "rh$id$host" addr del "10.99.0.1$host/24" dev "net$host"
+      ip -n "rh$id$host" addr add "fd00:99::1$host/64" dev "net$host" nodad
+    done
+    patience=4
+    for host in 0 1 2 3; do start_rank $host allreduce -b 4 -e 4 -n 1; done
+    for host in 0 1; do expect_refusal $host '2 of 4 ranks did not come to world in time: 2, 3'; done
+    for host in 2 3; do
+      expect_refusal $host "host node$host has no way to \[fd00:99::10\]:[0-9]*, an IPv6 address (Network is unreachable)"
+      expect_refusal $host 'share a network, of one IP version (RONDEL_NET chooses it)'
+    done
+    ;;
+  unknown-source) # host 1 dials from an address that no rank knows of
+    make_hosts 4
+    net=10.99.0.0/24
+    ip -n "rh${id}1" addr add 10.97.0.1/32 dev net1
+    ip -n "rh${id}1" route replace 10.99.0.0/24 dev net1 src 10.97.0.1
+    for host in 0 2 3; do ip -n "rh$id$host" route add 10.97.0.1/32 dev "net$host"; done
+    for host in 0 1 2 3; do start_rank $host allreduce -b 4 -e 64K -f 64 -n 5; done
+    expect_success
+    ;;
+  closed-ports) # hosts 2 and 3 reach the meeting point, not each other; the kernel says so, or nothing answers
+    make_hosts 4
+    patience=4
+    for how in prohibit blackhole; do
+      ip -n "rh${id}2" route replace $how 10.99.0.13/32
+      ip -n "rh${id}3" route replace $how 10.99.0.12/32
+      for host in 0 1 2 3; do start_rank $host allreduce -b 4 -e 4 -n 1; done
+      for host in 0 1 2 3; do
+        expect_refusal $host 'rank 2: no connection to rank 3 (host node3): connecting to 10.99.0.13:[0-9]*: '
+        expect_refusal $host 'no firewall is between the hosts (RONDEL_NET, RONDEL_PORTS)'
+      done
+    done
     ;;
   no-such-interface)
     make_hosts 4
