@@ -239,6 +239,21 @@ TEST_CASE("strangers are closed and cost the others nothing") {
   CHECK(test::text_of(*client->get("key", Deadline::in(seconds(5)))) == "value");
 }
 
+TEST_CASE("hundreds of silent strangers do not keep a client out") {
+  TcpServerOptions options;
+  options.handshake_timeout = seconds(30);
+  const auto server = start_server(options);
+  std::vector<UniqueFd> strangers;
+  for (int i = 0; i < 600; ++i) {
+    strangers.push_back(connect_raw(server->port()));
+    REQUIRE(strangers.back());
+  }
+  const auto began = Deadline::Clock::now();
+  CHECK(open_client(*server)->set("key", test::bytes_of("value")).ok());
+  CHECK(Deadline::Clock::now() - began < seconds(2));
+  CHECK(is_closed_by(strangers.front().get(), Deadline::in(seconds(10))));  // the oldest make room
+}
+
 TEST_CASE("an authenticated client that sends nonsense is closed, and only it") {
   const auto server = start_server();
   const auto client = open_client(*server);
