@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/doctor/findings.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace rondel::doctor {
@@ -44,6 +46,11 @@ const TransportFacts* transport_of(const HostFacts& facts, const std::string& na
 double bandwidth_of(const agent::Measured& measured) {
   if (measured.bytes == 0 || measured.bulk_ns == 0) return 0;
   return 8e9 * static_cast<double>(measured.bytes) / static_cast<double>(measured.bulk_ns);
+}
+
+std::string gigabits(double bits_per_second) {
+  const double value = bits_per_second / 1e9;
+  return value < 0.1 ? fmt::format("{:.2g}", value) : fmt::format("{:.2f}", value);
 }
 
 }  // namespace rondel::doctor

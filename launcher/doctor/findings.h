@@ -74,5 +74,7 @@ const TransportFacts* transport_of(const HostFacts& facts, const std::string& na
 
 /// Bits per second; 0 when nothing was measured.
 double bandwidth_of(const agent::Measured& measured);
+/// "9.41", "0.0012": bits per second in Gbit/s, with two digits of what is slow.
+std::string gigabits(double bits_per_second);
 
 }  // namespace rondel::doctor

@@ -255,7 +255,7 @@ class Page {
       const MeasuredPair* pair = measured_between(findings_, from, to);
       if (pair == nullptr) return state(from, to);
       const double rate = bandwidth_of(pair->result);
-      return rate > 0 ? fmt::format("{:.2f}", rate / 1e9) : std::string("FAILS");
+      return rate > 0 ? gigabits(rate) : std::string("FAILS");
     });
     if (findings_.unmeasured > 0)
       line(fmt::format("not measured: {}, for want of time or of a host",

@@ -326,9 +326,9 @@ std::vector<Problem> problems_of_speed(const Findings& findings) {
     slow_ways.push_back(
         {Severity::warning,
          {from, to},
-         fmt::format("from {} to {} it is {:.2f} Gbit/s and {:.2f} ms there and back; between "
-                     "other hosts {:.2f} Gbit/s and {:.2f} ms",
-                     from, to, rate / 1e9, time / 1e6, usual_rate / 1e9, usual_time / 1e6),
+         fmt::format("from {} to {} it is {} Gbit/s and {:.2f} ms there and back; between "
+                     "other hosts {} Gbit/s and {:.2f} ms",
+                     from, to, gigabits(rate), time / 1e6, gigabits(usual_rate), usual_time / 1e6),
          "look at link speed and errors (ethtool, ip -s link), and for other traffic; the "
          "slowest pair sets a job's pace"});
   }

@@ -54,6 +54,12 @@ TEST_CASE("a closed way stands in both tables, and keeps the next command back")
   CHECK_THAT(text, !Contains("next:"));
 }
 
+TEST_CASE("a slow way has its number too") {
+  Findings findings = healthy(2);
+  findings.measured.front().result.bulk_ns *= 8000;  // 1.25 Mbit/s
+  CHECK_THAT(page_of(findings), Contains(" 0.0013") && Contains("  10.00"));
+}
+
 TEST_CASE("many hosts still make one page, on which those with problems are") {
   Findings findings = healthy(64);
   findings.hosts[60].facts->shm_bytes = 1U << 20U;
