@@ -6,11 +6,10 @@
 #include <algorithm>
 #include <iterator>
 
-#include "lib/auth.h"
 #include "lib/host_identity.h"
 #include "lib/log.h"
-#include "lib/wire.h"
 #include "ring/calibration.h"
+#include "ring/introduction.h"
 #include "ring/order.h"
 #include "ring/schedule.h"
 #include "transports/select.h"
@@ -22,51 +21,6 @@ constexpr std::chrono::milliseconds kConnectSlice{2000};
 // All give up at the same moment. Those who can say most speak first: who lacks a link before who waits for
 // their measurements, and of a link's two ends the smaller rank, which dials.
 constexpr std::chrono::milliseconds kOthersFirst{500};
-constexpr std::size_t kTextLimit = 4096;
-constexpr std::size_t kOffersLimit = 64 * 1024;
-
-/// What a rank says of itself first.
-struct Hello {
-  std::uint16_t version = kProtocolVersion;
-  Rank size = 0;
-  std::string transport;  // wanted
-  std::string algorithm;  // wanted
-  std::uint64_t segment_bytes = 0;
-  HostIdentity host;
-  Offers offers;
-};
-
-Bytes encode_hello(const Hello& hello) {
-  wire::Writer writer;
-  writer.number(hello.version).number(static_cast<std::uint32_t>(hello.size)).text(hello.transport);
-  writer.text(hello.algorithm).number(hello.segment_bytes).text(hello.host.name).text(hello.host.kernel);
-  writer.number(static_cast<std::uint32_t>(hello.host.cores)).blob(encode(hello.offers));
-  return writer.take();
-}
-
-Result<Hello> decode_hello(const Bytes& bytes, Rank rank) {
-  wire::Reader reader(bytes);
-  Hello hello;
-  hello.version = reader.number<std::uint16_t>();
-  if (hello.version != kProtocolVersion)
-    return Status(Code::refused,
-                  fmt::format("rank {} speaks protocol version {}, this rank {}", rank, hello.version,
-                              kProtocolVersion),
-                  "run the same build of Rondel on every rank");
-  hello.size = static_cast<Rank>(reader.number<std::uint32_t>());
-  hello.transport = reader.text(kTextLimit);
-  hello.algorithm = reader.text(kTextLimit);
-  hello.segment_bytes = reader.number<std::uint64_t>();
-  hello.host.name = reader.text(kTextLimit);
-  hello.host.kernel = reader.text(kTextLimit);
-  hello.host.cores = static_cast<int>(reader.number<std::uint32_t>());
-  auto offers = decode_offers(reader.blob(kOffersLimit));
-  RONDEL_TRY(offers);
-  hello.offers = std::move(offers).value();
-  if (!reader.finished()) return Status(Code::refused, fmt::format("rank {} sent a damaged greeting", rank));
-  return hello;
-}
-
 Status differ(std::string_view setting, Rank rank, const std::string& first, const std::string& other) {
   const auto shown = [](const std::string& value) { return value.empty() ? std::string("not set") : value; };
   return Status(
@@ -118,11 +72,15 @@ class Bootstrap {
   Result<Attachment> run();
 
  private:
-  Result<Hello> own_hello() const;
+  Status look_at_own();
   Result<std::vector<Hello>> greet();
+  Status settle(std::span<const Hello> hellos, int round);
   Status choose(std::span<const Hello> hellos);
+  Transport* chosen() const;
+  Answer answer(const Surroundings& around);
+  Status try_beacons(Answer& answer) const;
   Status open(const Surroundings& around);
-  Status exchange_addresses(const Status& opened);
+  bool part_who_can_not_meet(std::span<const Answer> answers);
   Status connect();
   void let_others_speak() const { liveness::Member::await(watch_, Deadline::in(kOthersFirst)); }
 
@@ -131,27 +89,27 @@ class Bootstrap {
   Exchange& exchange_;
   const liveness::Watch& watch_;
   const Deadline deadline_;
+  Hello own_;  // its beacons are lit until the others have tried them
+  std::vector<Offers> offers_;
   Attachment attachment_;
 };
 
-Result<Hello> Bootstrap::own_hello() const {
+Status Bootstrap::look_at_own() {
   auto host = this_host();
   RONDEL_TRY(host);
-  Hello hello;
-  hello.size = options_.size;
-  hello.transport = options_.transport;
-  hello.algorithm = options_.algorithm;
-  hello.segment_bytes = options_.segment_bytes;
-  hello.host = *std::move(host);
+  own_.size = options_.size;
+  own_.transport = options_.transport;
+  own_.algorithm = options_.algorithm;
+  own_.segment_bytes = options_.segment_bytes;
+  own_.host = *std::move(host);
   for (const auto& transport : job_.transports)
-    hello.offers.push_back({std::string(transport->name()), transport->probe()});
-  return hello;
+    own_.offers.push_back({std::string(transport->name()), transport->probe()});
+  return {};
 }
 
 Result<std::vector<Hello>> Bootstrap::greet() {
-  const auto mine = own_hello();
-  RONDEL_TRY(mine);
-  auto all = exchange_.all_gather("hello", encode_hello(*mine), deadline_);
+  RONDEL_TRY(look_at_own());
+  auto all = exchange_.all_gather("hello", encode(own_), deadline_);
   RONDEL_TRY(all);
   std::vector<Hello> hellos;
   for (const Bytes& bytes : *all) {
@@ -163,12 +121,9 @@ Result<std::vector<Hello>> Bootstrap::greet() {
 }
 
 Status Bootstrap::choose(std::span<const Hello> hellos) {
-  std::vector<Offers> offers;
-  for (const Hello& hello : hellos) {
-    offers.push_back(hello.offers);
-    attachment_.hosts.push_back(hello.host.name);
-  }
-  auto chosen = select_transport(offers, attachment_.hosts, options_.transport);
+  attachment_ = {};
+  for (const Hello& hello : hellos) attachment_.hosts.push_back(hello.host.name);
+  auto chosen = select_transport(offers_, attachment_.hosts, options_.transport);
   RONDEL_TRY(chosen);
   attachment_.transport = std::move(chosen->transport);
   attachment_.places = std::move(chosen->places);
@@ -179,11 +134,29 @@ Status Bootstrap::choose(std::span<const Hello> hellos) {
   return {};
 }
 
-Status Bootstrap::open(const Surroundings& around) {
-  const auto transport = std::ranges::find_if(
+Transport* Bootstrap::chosen() const {
+  const auto found = std::ranges::find_if(
       job_.transports, [this](const auto& candidate) { return candidate->name() == attachment_.transport; });
-  if (transport == job_.transports.end())
-    return Status(Code::internal, "the chosen transport is not built in");
+  return found == job_.transports.end() ? nullptr : found->get();
+}
+
+/// Notes whom the chosen transport promises and this rank does not reach. Fails for want of own resources.
+Status Bootstrap::try_beacons(Answer& answer) const {
+  for (const Rank owner : beacons_to_try(attachment_.transport, offers_, options_.rank)) {
+    const auto index = static_cast<std::size_t>(owner);
+    const Status reached = chosen()->try_beacon(beacon_of(attachment_.transport, offers_[index]));
+    if (reached.code() == Code::out_of_resources) return reached;
+    if (reached.ok()) continue;
+    if (answer.unreached.empty())
+      answer.why_unreached =
+          fmt::format("rank {} ({}) does not reach rank {} ({}): {}", options_.rank, own_.host.name, owner,
+                      attachment_.hosts[index], reached.failure().cause);
+    answer.unreached.push_back(owner);
+  }
+  return {};
+}
+
+Status Bootstrap::open(const Surroundings& around) {
   EndpointOptions options;
   options.rank = options_.rank;
   options.size = options_.size;
@@ -196,34 +169,62 @@ Status Bootstrap::open(const Surroundings& around) {
   const std::lock_guard lock(job_.creating);
   for (const std::uint16_t channel : {std::uint16_t{0}, std::uint16_t{1}}) {
     options.channel = channel;
-    auto endpoint = (*transport)->open(options);
+    auto endpoint = chosen()->open(options);
     RONDEL_TRY(endpoint);
     (channel == 0 ? attachment_.data : attachment_.pairs) = std::move(endpoint).value();
   }
   return {};
 }
 
-/// A rank that could not open its endpoints tells the others why in place of its addresses.
-Status Bootstrap::exchange_addresses(const Status& opened) {
-  wire::Writer writer;
-  writer.number(static_cast<std::uint8_t>(opened.code()))
-      .text(opened.failure().cause)
-      .text(opened.failure().hint);
-  if (opened.ok()) writer.blob(attachment_.data->address()).blob(attachment_.pairs->address());
-  auto all = exchange_.all_gather("address", writer.bytes(), deadline_);
-  RONDEL_TRY(opened);
+Answer Bootstrap::answer(const Surroundings& around) {
+  Answer mine;
+  if (chosen() == nullptr) {
+    mine.opened = Status(Code::internal, "the chosen transport is not built in");
+    return mine;
+  }
+  mine.opened = try_beacons(mine);
+  if (!mine.opened.ok() || !mine.unreached.empty()) return mine;
+  mine.opened = open(around);
+  if (!mine.opened.ok()) return mine;
+  mine.data = attachment_.data->address();
+  mine.pairs = attachment_.pairs->address();
+  return mine;
+}
+
+/// Ranks that do not reach one another will be offered no transport that says they do. False: all reach all.
+bool Bootstrap::part_who_can_not_meet(std::span<const Answer> answers) {
+  std::vector<std::vector<Rank>> unreached;
+  for (const Answer& answer : answers) unreached.push_back(answer.unreached);
+  const auto first = std::ranges::find_if(unreached, [](const auto& ranks) { return !ranks.empty(); });
+  if (first == unreached.end()) return false;
+  if (first - unreached.begin() == options_.rank)
+    log(job_.told_of_unreached.test_and_set() ? LogLevel::info : LogLevel::warn,
+        "transport {}: {}; such ranks use another one", attachment_.transport,
+        answers[static_cast<std::size_t>(options_.rank)].why_unreached);
+  separate(attachment_.transport, offers_, unreached);
+  return true;
+}
+
+/// Chooses a transport and opens it, or finds out that another one must be chosen: then there are no
+/// addresses yet.
+Status Bootstrap::settle(std::span<const Hello> hellos, int round) {
+  RONDEL_TRY(choose(hellos));
+  const Answer mine = answer(look_around(hellos, options_.rank));
+  const std::string what = round == 0 ? "address" : fmt::format("address.{}", round);
+  auto all = exchange_.all_gather(what, encode(mine), deadline_);
+  RONDEL_TRY(mine.opened);
   RONDEL_TRY(all);
-  for (std::size_t rank = 0; rank < all->size(); ++rank) {
-    wire::Reader reader((*all)[rank]);
-    const auto code = static_cast<Code>(reader.number<std::uint8_t>());
-    const std::string cause = reader.text(kTextLimit), hint = reader.text(kTextLimit);
-    if (code != Code::ok)
-      return Status(
-          code, fmt::format("rank {} on {} can not start: {}", rank, attachment_.hosts[rank], cause), hint);
-    const auto data = reader.blob(kOffersLimit), pairs = reader.blob(kOffersLimit);
-    if (!reader.finished()) return Status(Code::refused, fmt::format("rank {} sent a damaged address", rank));
-    attachment_.data_addresses.emplace_back(data.begin(), data.end());
-    attachment_.pair_addresses.emplace_back(pairs.begin(), pairs.end());
+  std::vector<Answer> answers;
+  for (const Bytes& bytes : *all) {
+    auto decoded = decode_answer(bytes, static_cast<Rank>(answers.size()), attachment_.hosts[answers.size()]);
+    RONDEL_TRY(decoded);
+    RONDEL_TRY(decoded->opened);
+    answers.push_back(std::move(decoded).value());
+  }
+  if (part_who_can_not_meet(answers)) return {};
+  for (Answer& answer : answers) {
+    attachment_.data_addresses.push_back(std::move(answer.data));
+    attachment_.pair_addresses.push_back(std::move(answer.pairs));
   }
   return {};
 }
@@ -250,8 +251,8 @@ Result<Attachment> Bootstrap::run() {
   auto hellos = greet();
   RONDEL_TRY(hellos);
   RONDEL_TRY(check_settings(*hellos));
-  RONDEL_TRY(choose(*hellos));
-  RONDEL_TRY(exchange_addresses(open(look_around(*hellos, options_.rank))));
+  for (const Hello& hello : *hellos) offers_.push_back(hello.offers);
+  for (int round = 0; attachment_.data_addresses.empty(); ++round) RONDEL_TRY(settle(*hellos, round));
   RONDEL_TRY(connect());
   return std::move(attachment_);
 }

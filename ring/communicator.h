@@ -28,6 +28,7 @@ struct Job {
   std::unique_ptr<liveness::Member> member;            // null for a job of one rank
   std::mutex
       creating;  // communicators of several threads are created through one store and the same transports
+  std::atomic_flag told_of_unreached = ATOMIC_FLAG_INIT;  // ranks that a transport promised; once is enough
 };
 
 struct CommunicatorOptions {

@@ -24,7 +24,8 @@ struct Verdict {
   std::string why_not;
 };
 
-const Probe* find_probe(const Offers& offers, std::string_view name) {
+template <class AnyOffers>  // const or not
+auto find_probe(AnyOffers& offers, std::string_view name) -> decltype(&offers.front().probe) {
   const auto found =
       std::find_if(offers.begin(), offers.end(), [name](const Offer& o) { return o.name == name; });
   return found == offers.end() ? nullptr : &found->probe;
@@ -75,6 +76,14 @@ std::vector<std::uint32_t> places_of(std::string_view name, std::span<const Offe
   return places;
 }
 
+/// The domain that a beacon of `probe` is for.
+std::string& joined_by_beacon(Probe& probe) {
+  return probe.inner_domain ? *probe.inner_domain : probe.domain;
+}
+const std::string& joined_by_beacon(const Probe& probe) {
+  return probe.inner_domain ? *probe.inner_domain : probe.domain;
+}
+
 bool all_differ(std::span<const std::uint32_t> places) {
   return std::set<std::uint32_t>(places.begin(), places.end()).size() == places.size();
 }
@@ -97,6 +106,7 @@ Bytes encode(const Offers& offers) {
     writer.text(offer.probe.why_not).text(offer.probe.domain).number(offer.probe.bytes_per_second);
     writer.number(static_cast<std::uint8_t>(offer.probe.inner_domain ? 1 : 0));
     if (offer.probe.inner_domain) writer.text(*offer.probe.inner_domain);
+    writer.blob(offer.probe.beacon);
   }
   return writer.take();
 }
@@ -113,6 +123,8 @@ Result<Offers> decode_offers(std::span<const std::byte> bytes) {
     offer.probe.domain = reader.text(kTextLimit);
     offer.probe.bytes_per_second = reader.number<std::uint64_t>();
     if (reader.number<std::uint8_t>() != 0) offer.probe.inner_domain = reader.text(kTextLimit);
+    const auto beacon = reader.blob(kTextLimit);
+    offer.probe.beacon.assign(beacon.begin(), beacon.end());
     offers.push_back(std::move(offer));
   }
   if (!reader.finished() || offers.size() != count)
@@ -144,6 +156,43 @@ Result<Choice> select_transport(std::span<const Offers> by_rank, std::span<const
   return Status(
       Code::unavailable, fmt::format("no transport that all {} ranks can use ({})", by_rank.size(), reasons),
       wanted.empty() ? "" : "mend that, or unset RONDEL_TRANSPORT (--transport) to let Rondel choose");
+}
+
+std::vector<Rank> beacons_to_try(std::string_view name, std::span<const Offers> by_rank, Rank rank) {
+  const std::string& domain = joined_by_beacon(*find_probe(by_rank[static_cast<std::size_t>(rank)], name));
+  std::vector<Rank> owners;
+  for (Rank other = 0; other < rank && !domain.empty(); ++other) {
+    const Probe& probe = *find_probe(by_rank[static_cast<std::size_t>(other)], name);
+    if (!probe.beacon.empty() && joined_by_beacon(probe) == domain) owners.push_back(other);
+  }
+  return owners;
+}
+
+const Bytes& beacon_of(std::string_view name, const Offers& offers) {
+  return find_probe(offers, name)->beacon;
+}
+
+void separate(std::string_view name, std::span<Offers> by_rank,
+              std::span<const std::vector<Rank>> unreached) {
+  std::map<std::string, std::vector<std::vector<Rank>>> groups_of_domain;
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    const std::string& domain = joined_by_beacon(*find_probe(by_rank[rank], name));
+    if (domain.empty()) continue;
+    auto& groups = groups_of_domain[domain];
+    const auto reaches_all = [&unreached, rank](const std::vector<Rank>& group) {
+      return std::ranges::none_of(group, [&unreached, rank](Rank member) {
+        return std::ranges::find(unreached[rank], member) != unreached[rank].end();
+      });
+    };
+    auto group = std::ranges::find_if(groups, reaches_all);
+    if (group == groups.end()) group = groups.emplace(groups.end());
+    group->push_back(static_cast<Rank>(rank));
+  }
+  for (const auto& [domain, groups] : groups_of_domain)
+    for (std::size_t i = 1; i < groups.size(); ++i)
+      for (const Rank rank : groups[i])
+        joined_by_beacon(*find_probe(by_rank[static_cast<std::size_t>(rank)], name)) =
+            fmt::format("{}/with rank {}", domain, groups[i].front());
 }
 
 }  // namespace rondel

@@ -9,6 +9,7 @@
 
 #include "lib/memory.h"
 #include "lib/status.h"
+#include "lib/types.h"
 #include "transports/transport.h"
 
 namespace rondel {
@@ -35,5 +36,14 @@ Result<Offers> decode_offers(std::span<const std::byte> bytes);
 /// candidate. unavailable says for every candidate which rank (and host) can not use it and why.
 Result<Choice> select_transport(std::span<const Offers> by_rank, std::span<const std::string> hosts,
                                 std::string_view wanted);
+
+/// Whose beacons of transport `name` rank `rank` has to try: of each two ranks of a domain, the larger does.
+std::vector<Rank> beacons_to_try(std::string_view name, std::span<const Offers> by_rank, Rank rank);
+const Bytes& beacon_of(std::string_view name, const Offers& offers);
+
+/// Ranks of one domain of transport `name` that do not all reach one another get domains of their own, each
+/// with ranks that do; the smallest ranks go together. `unreached` by rank: smaller ones that it can not
+/// reach.
+void separate(std::string_view name, std::span<Offers> by_rank, std::span<const std::vector<Rank>> unreached);
 
 }  // namespace rondel

@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lib/auth.h"
+#include "lib/memory.h"
 #include "lib/status.h"
 #include "lib/types.h"
 #include "transports/endpoint.h"
@@ -21,10 +23,14 @@ namespace rondel {
 struct Probe {
   bool usable = false;
   std::string why_not;                 ///< one sentence when not usable, with the fix in it
-  std::string domain;                  ///< endpoints connect exactly when their domains are equal
+  std::string domain;                  ///< only endpoints of equal domains connect
   std::uint64_t bytes_per_second = 0;  ///< rough expectation, for choosing between transports
   /// Of a mux: ranks with equal ones reach each other by its inner transport; empty: that is not usable here.
   std::optional<std::string> inner_domain;
+  /// Where the others of the domain (of the inner one, of a mux) can try whether they reach this rank; empty:
+  /// they do.
+  Bytes beacon;
+  std::shared_ptr<const void> lit;  ///< the beacon is there as long as this; stays in the process
 };
 
 struct EndpointOptions {
@@ -44,6 +50,9 @@ class Transport {
   virtual ~Transport() = default;
   virtual std::string_view name() const = 0;
   virtual Probe probe() const = 0;
+  /// Really tries. out_of_resources is this process's own; any other failure says why the beacon's owner is
+  /// out of reach.
+  virtual Status try_beacon(std::span<const std::byte>) const { return {}; }
   virtual Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) = 0;
 };
 

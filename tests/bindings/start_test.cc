@@ -279,7 +279,8 @@ TEST_CASE("a port above MASTER_PORT that another program holds is told with its 
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   REQUIRE(::bind(squatter.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
   REQUIRE(::listen(squatter.get(), 1) == 0);
-  ProcessWorld world(1, [&secret, port](RankTest& test, const Voice&) {
+  ProcessWorld world(1, [&secret, &squatter, port](RankTest& test, const Voice&) {
+    ::close(squatter.get());  // the holder is the parent alone
     for (const auto& [name, value] :
          std::vector<std::pair<const char*, std::string>>{{"RANK", "0"},
                                                           {"WORLD_SIZE", "2"},

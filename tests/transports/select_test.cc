@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transports/select.h"
 
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <map>
+
+#include "tests/support/seed.h"
 
 namespace rondel {
 namespace {
@@ -136,6 +140,72 @@ TEST_CASE("every shortened or lengthened encoding is refused") {
 TEST_CASE("a count of offers beyond all sense is refused without room being made for it") {
   const Bytes bytes(4, std::byte{0xff});
   CHECK(decode_offers(bytes).code() == Code::refused);
+}
+
+/// An offer of shared memory with a beacon, as every rank of one kernel makes it.
+Offers with_beacon(const std::string& domain) {
+  Offer shm = offer("shm", 50, domain);
+  Offer both = mux(domain);
+  shm.probe.beacon = both.probe.beacon = Bytes(3, std::byte{7});
+  return {shm, both, offer("tcp", 10)};
+}
+
+TEST_CASE("of two ranks that a transport joins the larger tries the smaller's beacon") {
+  const std::vector<Offers> by_rank{
+      with_beacon("a"), with_beacon("b"), with_beacon("a"), {offer("shm", 50, "a")}};
+  CHECK(beacons_to_try("shm", by_rank, 0).empty());
+  CHECK(beacons_to_try("shm", by_rank, 1).empty());
+  CHECK(beacons_to_try("shm", by_rank, 2) == std::vector<Rank>{0});
+  CHECK(beacons_to_try("shm+tcp", std::span(by_rank).first(3), 2) == std::vector<Rank>{0});
+  CHECK(beacons_to_try("shm", by_rank, 3) == std::vector<Rank>{0, 2});
+  CHECK(beacons_to_try("tcp", std::span(by_rank).first(3), 2).empty());
+  CHECK(beacon_of("shm", by_rank[2]).size() == 3);
+}
+
+TEST_CASE("two containers that share a kernel and no memory: shared memory within, the next best between") {
+  std::vector<Offers> by_rank(4, with_beacon("a"));
+  REQUIRE(select_transport(by_rank, {}, "")->transport == "shm");
+  const std::vector<std::vector<Rank>> unreached{{}, {0}, {1}, {0, 2}};
+  separate("shm", by_rank, unreached);
+  REQUIRE(select_transport(by_rank, {}, "")->transport == "shm+tcp");
+  separate("shm+tcp", by_rank, unreached);
+  CHECK(select_transport(by_rank, {}, "")->places == std::vector<std::uint32_t>{0, 1, 0, 1});
+  const auto wanted = select_transport(by_rank, Hosts{"a", "a", "a", "a"}, "shm");
+  REQUIRE(wanted.code() == Code::unavailable);
+  CHECK(contains(wanted.status().text(), "rank 0 on a and rank 1 on a"));
+}
+
+TEST_CASE(
+    "whoever reaches whom: ranks of one place all reach one another, and nobody is parted without need") {
+  test::Random random(test::test_seed());
+  for (int round = 0; round < 200; ++round) {
+    const auto size = static_cast<std::size_t>(1 + random.below(12));
+    const double forbidden = static_cast<double>(random.below(100)) / 100;
+    std::vector<Offers> by_rank;
+    std::vector<std::vector<Rank>> unreached(size);
+    for (std::size_t rank = 0; rank < size; ++rank) {
+      by_rank.push_back(with_beacon(random.happens(0.8) ? "a" : "b"));
+      for (const Rank other : beacons_to_try("shm+tcp", by_rank, static_cast<Rank>(rank)))
+        if (random.happens(forbidden)) unreached[rank].push_back(other);
+    }
+    const auto before = select_transport(by_rank, {}, "shm+tcp")->places;
+    separate("shm+tcp", by_rank, unreached);
+    const auto after = select_transport(by_rank, {}, "shm+tcp")->places;
+    const auto reaches = [&unreached](std::size_t rank, std::size_t other) {
+      const auto& missing = unreached[std::max(rank, other)];
+      return std::ranges::find(missing, static_cast<Rank>(std::min(rank, other))) == missing.end();
+    };
+    for (std::size_t rank = 0; rank < size; ++rank) {
+      for (std::size_t other = 0; other < rank; ++other)
+        if (after[rank] == after[other]) CHECK((before[rank] == before[other] && reaches(rank, other)));
+      // Who heads a place is at odds with somebody of each place before it.
+      if (after[rank] != rank) continue;
+      std::map<std::uint32_t, bool> odds;
+      for (std::size_t other = 0; other < rank; ++other)
+        if (before[rank] == before[other]) odds[after[other]] |= !reaches(rank, other);
+      for (const auto& [place, at_odds] : odds) CHECK(at_odds);
+    }
+  }
 }
 
 }  // namespace

@@ -26,10 +26,14 @@ class MuxTransport final : public Transport {
   /// As usable as the outer one: a rank that can not use the inner one is alone in its place.
   Probe probe() const override {
     Probe probe = outer_.probe();
-    const Probe inside = inner_.probe();
+    Probe inside = inner_.probe();
     probe.inner_domain = inside.usable ? inside.domain : std::string();
+    probe.beacon = std::move(inside.beacon);
+    probe.lit = std::move(inside.lit);
     return probe;
   }
+
+  Status try_beacon(std::span<const std::byte> beacon) const override { return inner_.try_beacon(beacon); }
 
   Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
     auto outer = outer_.open(options);

@@ -4,46 +4,23 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 #include <utility>
 
-#include "lib/hexadecimal.h"
 #include "lib/log.h"
 #include "lib/wire.h"
 #include "transports/shm/pull.h"
+#include "transports/shm/unix_socket.h"
 
 namespace rondel::shm {
 namespace {
 
-constexpr int kBacklog = 512;
 constexpr std::size_t kMostCallers = 64;
 constexpr std::size_t kNameLimit = 64;
-
-/// In the abstract namespace: the kernel forgets it with the socket, and it belongs to the network namespace.
-socklen_t abstract_address(const std::string& name, sockaddr_un& address) {
-  address = {};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, name.data(), std::min(name.size(), sizeof address.sun_path - 1));
-  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-}
-
-PrivateFd make_socket() {
-  return PrivateFd(UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)));
-}
-
-ucred peer_of(int socket) {
-  ucred peer{};
-  socklen_t length = sizeof peer;
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) peer.uid = static_cast<uid_t>(-1);
-  return peer;
-}
 
 }  // namespace
 
@@ -70,23 +47,22 @@ Result<DoorAddress> decode_door_address(std::span<const std::byte> bytes) {
 }
 
 Result<std::unique_ptr<Door>> Door::open(const Options& options) {
-  const auto token = Secret::generate(), name = Secret::generate();
+  const auto token = Secret::generate(), value = Secret::generate();
   RONDEL_TRY(token);
+  RONDEL_TRY(value);
+  auto name = unguessable_name();
   RONDEL_TRY(name);
   std::unique_ptr<Door> door(new Door(options));
   door->address_.token.assign(token->bytes().begin(), token->bytes().end());
-  door->address_.name = "rondel-" + hexadecimal(name->bytes().first(16));
-  std::memcpy(&door->probe_value_, name->bytes().subspan(16).data(), sizeof door->probe_value_);
+  door->address_.name = std::move(name).value();
+  std::memcpy(&door->probe_value_, value->bytes().data(), sizeof door->probe_value_);
   if (options.pull) {
     door->address_.probe_address = reinterpret_cast<std::uintptr_t>(&door->probe_value_);
     door->address_.probe_value = door->probe_value_;
   }
-  door->listener_ = make_socket();
-  sockaddr_un address;
-  const socklen_t length = abstract_address(door->address_.name, address);
-  if (!door->listener_ || ::bind(door->listener_.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 ||
-      ::listen(door->listener_.get(), kBacklog) != 0)
-    return system_failure(Code::unavailable, "listening on a Unix socket", errno);
+  auto listener = listen_at(door->address_.name);
+  RONDEL_TRY(listener);
+  door->listener_ = std::move(listener).value();
   if (options.pull) allow_pulling();
   return door;
 }
@@ -96,17 +72,13 @@ Result<std::unique_ptr<Door>> Door::open(const Options& options) {
 Result<std::optional<Door::Guest>> Door::dial(Rank peer, std::span<const std::byte> address) {
   const auto where = decode_door_address(address);
   RONDEL_TRY(where);
-  PrivateFd socket = make_socket();
-  if (!socket) return system_failure(Code::out_of_resources, "opening a Unix socket", errno);
-  sockaddr_un target;
-  const socklen_t length = abstract_address(where->name, target);
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&target), length) != 0) {
-    if (errno == EAGAIN) return std::optional<Guest>();
-    if (errno == ECONNREFUSED) return Status(Code::peer_lost, "it has closed its endpoint");
-    return system_failure(Code::unavailable, "connecting to a Unix socket", errno);
-  }
-  if (peer_of(socket.get()).uid != ::geteuid())
-    return Status(Code::refused, "its socket belongs to another user", "run all ranks as one user");
+  auto socket = make_socket();
+  RONDEL_TRY(socket);
+  const int error = connect_to(*socket, where->name);
+  if (error == EAGAIN) return std::optional<Guest>();
+  if (error == ECONNREFUSED) return Status(Code::peer_lost, "it has closed its endpoint");
+  if (error != 0) return system_failure(Code::unavailable, "connecting to a Unix socket", error);
+  RONDEL_TRY(check_user(*socket));
   auto segment = SegmentHold::create();
   RONDEL_TRY(segment);
   Note hello = make_note(NoteKind::hello);
@@ -114,15 +86,15 @@ Result<std::optional<Door::Guest>> Door::dial(Rank peer, std::span<const std::by
   hello.rank = options_.rank;
   hello.probe_address = address_.probe_address;
   hello.probe_value = address_.probe_value;
-  if (!send_note(socket.get(), hello, segment->fd()))
+  if (!send_note(socket->get(), hello, segment->fd()))
     return Status(Code::peer_lost, "it closed the connection");
-  return std::optional<Guest>(make_guest(peer, std::move(socket), std::move(segment).value(), 0,
+  return std::optional<Guest>(make_guest(peer, std::move(socket).value(), std::move(segment).value(), 0,
                                          where->probe_address, where->probe_value));
 }
 
 Door::Guest Door::make_guest(Rank peer, PrivateFd socket, SegmentHold segment, int side,
                              std::uint64_t probe_address, std::uint64_t probe_value) const {
-  const pid_t pid = peer_of(socket.get()).pid;
+  const pid_t pid = peer_of(socket).process;
   if (options_.pull && probe_address != 0 && can_pull(pid, probe_address, probe_value))
     segment->side[side].can_pull.store(
         1, std::memory_order_relaxed);  // a peer that sees it late copies meanwhile
@@ -137,7 +109,7 @@ Status Door::accept_callers() {
     if (!socket && resources_ran_out(errno))
       return system_failure(Code::out_of_resources, "taking in a connection", errno);
     if (!socket) return {};
-    if (peer_of(socket.get()).uid != ::geteuid()) continue;
+    if (!check_user(socket).ok()) continue;
     callers_.push_back({std::move(socket), Deadline::in(options_.greeting_limit)});
   }
   return {};
@@ -153,7 +125,7 @@ Status Door::hear_callers() {
     if (seated.code() == Code::out_of_resources) own = seated;
     if (!seated.ok() && seated.code() != Code::peer_lost && std::has_single_bit(++strangers_))
       log(LogLevel::warn, "closed a connection from process {}: {} ({} so far)",
-          peer_of(caller.socket.get()).pid, seated.text(), strangers_);
+          peer_of(caller.socket).process, seated.text(), strangers_);
     return true;
   });
   return own;

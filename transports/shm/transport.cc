@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/host_identity.h"
+#include "transports/shm/beacon.h"
 #include "transports/shm/endpoint.h"
 
 namespace rondel::shm {
@@ -33,7 +34,9 @@ class ShmTransport final : public Transport {
     Probe probe;
     probe.bytes_per_second = kExpectedBytesPerSecond;
     const auto host = this_host();
-    const Status usable = host.ok() ? try_all() : host.status();
+    Status usable = host.ok() ? try_all() : host.status();
+    auto beacon = Beacon::light();
+    if (usable.ok()) usable = beacon.status();
     probe.usable = usable.ok();
     if (!usable.ok()) {
       probe.why_not = usable.text();
@@ -41,8 +44,12 @@ class ShmTransport final : public Transport {
     }
     // Sockets of another kernel or network namespace can not be seen, and those of another user are refused.
     probe.domain = fmt::format("{}/{}", host->kernel, ::geteuid());
+    probe.beacon = (*beacon)->address();
+    probe.lit = std::move(beacon).value();
     return probe;
   }
+
+  Status try_beacon(std::span<const std::byte> beacon) const override { return Beacon::reach(beacon); }
 
   Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
     return ShmEndpoint::open(options, {.spin = config_.spin, .pull = config_.shm_pull});
