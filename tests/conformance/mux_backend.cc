@@ -30,6 +30,7 @@ class PlacedMux final : public Transport {
 
   std::string_view name() const override { return mux_->name(); }
   Probe probe() const override { return mux_->probe(); }
+  Status try_beacon(std::span<const std::byte> beacon) const override { return mux_->try_beacon(beacon); }
 
   Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
     EndpointOptions placed = options;

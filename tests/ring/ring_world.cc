@@ -8,12 +8,6 @@
 
 #include "lib/arena.h"
 #include "tests/support/reference.h"
-#if defined(RONDEL_TEST_RING_SHM) || defined(RONDEL_TEST_RING_MUX)
-#include "transports/shm/transport.h"
-#endif
-#if defined(RONDEL_TEST_RING_MUX)
-#include "transports/mux/transport.h"
-#endif
 
 namespace rondel::test {
 namespace {
@@ -108,63 +102,13 @@ std::uint64_t offset_in_place(const Trial& trial, Rank rank) {
 
 }  // namespace
 
-#if defined(RONDEL_TEST_RING_MUX)
-namespace {
-
-/// Shared memory that says that it connects ranks 0 and 1, 2 and 3, ... only.
-class InPairs final : public Transport {
- public:
-  InPairs(Rank rank, const Secret& secret) : rank_(rank), shm_(shm::make_transport({}, secret)) {}
-  std::string_view name() const override { return "pairs"; }
-  Probe probe() const override {
-    Probe probe = shm_->probe();
-    probe.domain += fmt::format("/{}", rank_ / 2);
-    return probe;
-  }
-  Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
-    return shm_->open(options);
-  }
-
- private:
-  const Rank rank_;
-  const std::unique_ptr<Transport> shm_;
-};
-
-/// A mux with its two transports.
-class PairsAndRest final : public Transport {
- public:
-  PairsAndRest(Rank rank, const Secret& secret, std::shared_ptr<loopback::World> world)
-      : inner_(rank, secret),
-        outer_(loopback::make_transport(std::move(world))),
-        mux_(mux::make_transport(inner_, *outer_, std::chrono::microseconds(20))) {}
-  std::string_view name() const override { return mux_->name(); }
-  Probe probe() const override { return mux_->probe(); }
-  Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
-    return mux_->open(options);
-  }
-
- private:
-  InPairs inner_;
-  const std::unique_ptr<Transport> outer_;
-  const std::unique_ptr<Transport> mux_;
-};
-
-}  // namespace
-#endif
-
 RingWorld::RingWorld(Rank ranks) : ranks_(ranks), secret_(Secret::generate().value()) {
   server_ = TcpServer::start({}, secret_).value();
 }
 
-std::shared_ptr<Job> RingWorld::make_job([[maybe_unused]] Rank rank) {
+std::shared_ptr<Job> RingWorld::make_job(Rank rank) {
   auto job = std::make_shared<Job>();
-#if defined(RONDEL_TEST_RING_SHM)
-  job->transports.push_back(shm::make_transport({}, secret_));
-#elif defined(RONDEL_TEST_RING_MUX)
-  job->transports.push_back(std::make_unique<PairsAndRest>(rank, secret_, world_));
-#else
-  job->transports.push_back(loopback::make_transport(world_));
-#endif
+  job->transports.push_back(fabric_->transport_of(rank, secret_));
   job->store = open_memory_store(store_);
   job->member =
       liveness::Member::connect(server_->address(), secret_, Deadline::in(std::chrono::seconds(10))).value();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job whose ranks are threads of the test: a real job server with liveness, a store in memory, and links
-// over loopback, shared memory (where RONDEL_TEST_RING_SHM is defined), or shared memory between two ranks
-// each and loopback between those pairs (RONDEL_TEST_RING_MUX). Each rank's body gets its own Job and
-// Communicator. Main thread only, except run()'s bodies.
+// over the Fabric that the program has. Each rank's body gets its own Job and Communicator. Main thread only,
+// except run()'s bodies.
 #pragma once
 
 #include <functional>
@@ -13,11 +12,9 @@
 #include "lib/store/memory_store.h"
 #include "lib/store/tcp_server.h"
 #include "ring/communicator.h"
+#include "tests/ring/fabric.h"
 #include "tests/support/rank_test.h"
 #include "tests/support/thread_world.h"
-#if !defined(RONDEL_TEST_RING_SHM)
-#include "transports/loopback/transport.h"
-#endif
 
 namespace rondel::test {
 
@@ -41,9 +38,7 @@ class RingWorld {
   Secret secret_;
   std::unique_ptr<TcpServer> server_;
   std::shared_ptr<MemoryStoreData> store_ = make_memory_store_data();
-#if !defined(RONDEL_TEST_RING_SHM)
-  std::shared_ptr<loopback::World> world_ = loopback::make_world();
-#endif
+  std::unique_ptr<Fabric> fabric_ = make_fabric();
 };
 
 /// Runs the request on buffers of its own, made from make_input, and checks the result against the plain

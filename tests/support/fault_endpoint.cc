@@ -125,6 +125,7 @@ class FaultTransport final : public Transport {
 
   std::string_view name() const override { return inner_->name(); }
   Probe probe() const override { return inner_->probe(); }
+  Status try_beacon(std::span<const std::byte> beacon) const override { return inner_->try_beacon(beacon); }
   Result<std::unique_ptr<Endpoint>> open(const EndpointOptions& options) override {
     auto endpoint = inner_->open(options);
     if (!endpoint.ok()) return endpoint;
