@@ -115,6 +115,11 @@ configure_build() {
   meson setup "$folder" "${how[@]}" "$@" </dev/null && printf '%s' "$wanted" >"$folder/configured-for"
 }
 
+# Prints what "meson install" takes of those that FOLDER builds.
+installed_targets() {
+  meson introspect "$1" --installed | tr '{,' '\n\n' | sed -n "s|^ *\"$PWD/$1/\([^\"]*\)\": .*|\1|p" | grep -v '^meson-private/'
+}
+
 compile() {  # compile FOLDER [TARGET...]
   local folder=$1
   shift

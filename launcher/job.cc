@@ -29,7 +29,9 @@ namespace {
 using Clock = Deadline::Clock;
 using Milliseconds = std::chrono::milliseconds;
 
-constexpr Milliseconds kArrivalPause{500};    // between looks at who has joined
+constexpr Milliseconds kArrivalPause{500};  // between looks at who has joined, at most
+// The first rank whose patience ends ends the job; who is missing is told before that.
+constexpr Milliseconds kBeforeRanksGiveUp{1000};
 constexpr Milliseconds kMoreFailures{2'000};  // after a first failed login, to hear of the others
 constexpr Milliseconds kAfterKill{10'000};    // until an agent that was told to kill is given up
 constexpr Milliseconds kUnreadOutput{3'000};  // after the grace of a job that was stopped
@@ -63,7 +65,7 @@ class Job final : public HostLink::Listener {
         secret_(station.secret),
         signals_(std::move(station.signals)),
         loop_(std::move(station.loop)),
-        arrivals_(plan.size(), plan.start_timeout,
+        arrivals_(plan.size(), plan.start_timeout - std::min(kBeforeRanksGiveUp, plan.start_timeout / 4),
                   plan.leaves_this_host() ? hosts_of_ranks(plan) : std::vector<std::string>()),
         relay_(loop_, {plan.size(), options.tag_output, options.timestamp_output, options.output_directory}),
         supervisor_(plan.size(), options.kill_grace, Clock::now()),
@@ -439,7 +441,8 @@ Clock::time_point Job::next_look(Clock::time_point now) const {
   auto next = std::min(now + std::chrono::hours(1), fleet_.next_look());
   // What was pending when we looked may have left since, and then nothing would wake us.
   if (stage_ == Stage::draining && !relay_.pending()) return now;
-  if (!arrivals_.over() && stage_ == Stage::running) next = std::min(next, now + kArrivalPause);
+  if (!arrivals_.over() && stage_ == Stage::running)
+    next = std::min(next, now + std::min(kArrivalPause, plan_.start_timeout / 10));
   if (first_login_failure_ && stage_ == Stage::launching)
     next = std::min(next, *first_login_failure_ + kMoreFailures);
   if (const auto kill_at = supervisor_.kill_at(); kill_at && stage_ == Stage::running)

@@ -32,6 +32,7 @@
 #include "lib/config.h"
 #include "lib/host_identity.h"
 #include "lib/log.h"
+#include "lib/nearest_name.h"
 #include "lib/unique_fd.h"
 #include "transports/registry.h"
 
@@ -77,8 +78,29 @@ std::vector<doctor::TransportFacts> look_at_transports(const std::string& net) {
   config.net = net;
   std::vector<doctor::TransportFacts> facts;
   for (const BackendReport& report : report_backends(config))
-    facts.push_back({report.name, report.built, report.built && report.probe.usable, report.probe.why_not});
+    if (report.joins_processes)
+      facts.push_back({report.name, report.built, report.built && report.probe.usable, report.probe.why_not,
+                       report.probe.domain, report.probe.joins});
   return facts;
+}
+
+/// RONDEL_TRANSPORT, --transport.
+Status check_transport(const std::string& wanted) {
+  const auto names = transport_names();
+  if (wanted.empty() || std::ranges::find(names, wanted) != names.end()) return {};
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  const std::string_view meant = nearest_name(wanted, candidates);
+  std::string hint = meant.empty() ? "" : fmt::format("did you mean {}? ", meant);
+  hint += "--transport takes one of these:";
+  for (const std::string& name : names) hint.append(" ").append(name);
+  return Status(Code::invalid_argument, fmt::format("there is no transport '{}'", wanted), std::move(hint));
+}
+
+Result<JobPlan> make_checked_plan(const Options& options, const std::string& host) {
+  auto plan = make_plan(options, inherited_environment(), host);
+  RONDEL_TRY(plan);
+  RONDEL_TRY(check_transport(plan->transport));
+  return plan;
 }
 
 int show_plan(const Options& options, const JobPlan& plan) {
@@ -137,7 +159,7 @@ int examine(Options options, const std::vector<std::string>& arguments) {
   if (!host.ok()) return fail(kLaunchFailureExit, host.status());
   const bool no_ranks = options.hosts.empty() && options.ranks == 0 && options.per_host == 0;
   if (no_ranks) options.ranks = host->cores;
-  auto plan = make_plan(options, inherited_environment(), host->name);
+  auto plan = make_checked_plan(options, host->name);
   if (!plan.ok()) return fail(kUsageExit, plan.status());
   configure_log(plan->log_level, "launcher");
   return doctor::run_doctor(options, doctor::for_examination(*std::move(plan)),
@@ -151,7 +173,7 @@ int plan_and_run(Options options) {
   if (const Status read = complete_hosts(options); !read.ok()) return fail(kUsageExit, read);
   const auto host = this_host();
   if (!host.ok()) return fail(kLaunchFailureExit, host.status());
-  auto plan = make_plan(options, inherited_environment(), host->name);
+  auto plan = make_checked_plan(options, host->name);
   if (!plan.ok()) return fail(kUsageExit, plan.status());
   configure_log(plan->log_level, "launcher");
   if (options.action == Action::dry_run)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transports/registry.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <functional>
 #include <string_view>
@@ -47,6 +49,8 @@ struct Row {
   std::string_view why_not_built;
 };
 
+constexpr std::string_view kInner = "shm", kForThreads = "loopback";
+
 // Those after shm are joined with it as mux transports too.
 constexpr std::array<Row, 4> kRows{{
     {"nccl", nullptr, "not in this version"},
@@ -80,13 +84,28 @@ std::vector<BackendReport> report_backends(const Config& config) {
   const auto secret = Secret::generate();
   if (secret.ok())
     for (const auto& transport : make_transports(config, *secret))
-      reports.push_back({.name = std::string(transport->name()), .built = true, .probe = transport->probe()});
+      reports.push_back({.name = std::string(transport->name()),
+                         .built = true,
+                         .joins_processes = transport->name() != kForThreads,
+                         .probe = transport->probe()});
   for (const Row& row : kRows)
     if (row.make == nullptr)
       reports.push_back({.name = std::string(row.name),
                          .built = false,
                          .probe = {.usable = false, .why_not = std::string(row.why_not_built)}});
   return reports;
+}
+
+std::vector<std::string> transport_names() {
+  std::vector<std::string> names;
+  bool joined = false;
+  for (const Row& row : kRows) {
+    names.emplace_back(row.name);
+    if (joined) names.push_back(fmt::format("{}+{}", kInner, row.name));
+    joined = joined || row.name == kInner;
+  }
+  names.emplace_back(kForThreads);
+  return names;
 }
 
 }  // namespace rondel

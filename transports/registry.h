@@ -22,8 +22,12 @@ std::vector<std::unique_ptr<Transport>> make_transports(const Config& config, co
 struct BackendReport {
   std::string name;
   bool built = false;
+  bool joins_processes = true;
   Probe probe;
 };
 std::vector<BackendReport> report_backends(const Config& config);
+
+/// All that RONDEL_TRANSPORT may be, built or not. Looks at nothing.
+std::vector<std::string> transport_names();
 
 }  // namespace rondel

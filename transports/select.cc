@@ -55,9 +55,9 @@ Verdict judge(std::string_view name, std::span<const Offers> by_rank, std::span<
     if (!probe->usable) return {.why_not = fmt::format("{}: {}", rank_text(rank, hosts), probe->why_not)};
     if (first == nullptr) first = probe;
     if (probe->domain != first->domain)
-      return {.why_not =
-                  fmt::format("it does not join {} and {}, whose domains are {} and {}", rank_text(0, hosts),
-                              rank_text(rank, hosts), first->domain, probe->domain)};
+      return {.why_not = fmt::format("it joins {} only, which {} and {} are not",
+                                     probe->joins.empty() ? "ranks of one domain" : probe->joins,
+                                     rank_text(0, hosts), rank_text(rank, hosts))};
     verdict.bytes_per_second = std::min(verdict.bytes_per_second, probe->bytes_per_second);
   }
   return verdict;
@@ -103,7 +103,10 @@ Bytes encode(const Offers& offers) {
   writer.number(static_cast<std::uint32_t>(offers.size()));
   for (const Offer& offer : offers) {
     writer.text(offer.name).number(static_cast<std::uint8_t>(offer.probe.usable ? 1 : 0));
-    writer.text(offer.probe.why_not).text(offer.probe.domain).number(offer.probe.bytes_per_second);
+    writer.text(offer.probe.why_not)
+        .text(offer.probe.domain)
+        .text(offer.probe.joins)
+        .number(offer.probe.bytes_per_second);
     writer.number(static_cast<std::uint8_t>(offer.probe.inner_domain ? 1 : 0));
     if (offer.probe.inner_domain) writer.text(*offer.probe.inner_domain);
     writer.blob(offer.probe.beacon);
@@ -121,6 +124,7 @@ Result<Offers> decode_offers(std::span<const std::byte> bytes) {
     offer.probe.usable = reader.number<std::uint8_t>() != 0;
     offer.probe.why_not = reader.text(kTextLimit);
     offer.probe.domain = reader.text(kTextLimit);
+    offer.probe.joins = reader.text(kTextLimit);
     offer.probe.bytes_per_second = reader.number<std::uint64_t>();
     if (reader.number<std::uint8_t>() != 0) offer.probe.inner_domain = reader.text(kTextLimit);
     const auto beacon = reader.blob(kTextLimit);
@@ -155,7 +159,7 @@ Result<Choice> select_transport(std::span<const Offers> by_rank, std::span<const
   if (reasons.empty()) reasons = "no rank offers any";
   return Status(
       Code::unavailable, fmt::format("no transport that all {} ranks can use ({})", by_rank.size(), reasons),
-      wanted.empty() ? "" : "mend that, or unset RONDEL_TRANSPORT (--transport) to let Rondel choose");
+      wanted.empty() ? "" : "leave RONDEL_TRANSPORT (--transport) out and Rondel chooses, or mend that");
 }
 
 std::vector<Rank> beacons_to_try(std::string_view name, std::span<const Offers> by_rank, Rank rank) {
@@ -190,9 +194,11 @@ void separate(std::string_view name, std::span<Offers> by_rank,
   }
   for (const auto& [domain, groups] : groups_of_domain)
     for (std::size_t i = 1; i < groups.size(); ++i)
-      for (const Rank rank : groups[i])
-        joined_by_beacon(*find_probe(by_rank[static_cast<std::size_t>(rank)], name)) =
-            fmt::format("{}/with rank {}", domain, groups[i].front());
+      for (const Rank rank : groups[i]) {
+        Probe& probe = *find_probe(by_rank[static_cast<std::size_t>(rank)], name);
+        joined_by_beacon(probe) = fmt::format("{}/with rank {}", domain, groups[i].front());
+        probe.joins += ", as far as they reach one another,";
+      }
 }
 
 }  // namespace rondel

@@ -24,6 +24,7 @@ struct Probe {
   bool usable = false;
   std::string why_not;                 ///< one sentence when not usable, with the fix in it
   std::string domain;                  ///< only endpoints of equal domains connect
+  std::string joins;                   ///< whom a domain holds: "threads of one process"; empty: all ranks
   std::uint64_t bytes_per_second = 0;  ///< rough expectation, for choosing between transports
   /// Of a mux: ranks with equal ones reach each other by its inner transport; empty: that is not usable here.
   std::optional<std::string> inner_domain;

@@ -73,6 +73,24 @@ void add_uneven_transports(const Findings& findings, std::vector<Problem>& probl
   }
 }
 
+/// The transport that was asked for is usable on each host, and does not lead from one to another.
+void add_parted_hosts(const Findings& findings, std::vector<Problem>& problems) {
+  if (findings.transport.empty()) return;
+  const HostFindings* first = nullptr;
+  for (const HostFindings& host : findings.hosts) {
+    const TransportFacts* one = host.facts ? transport_of(*host.facts, findings.transport) : nullptr;
+    if (one == nullptr || !one->usable) continue;
+    if (first == nullptr) first = &host;
+    if (one->domain == transport_of(*first->facts, findings.transport)->domain) continue;
+    return problems.push_back(
+        {Severity::error,
+         {first->label, host.label},
+         fmt::format("the transport {} that was asked for joins {} only, which {} and {} are not", one->name,
+                     one->joins.empty() ? "hosts of one domain" : one->joins, first->label, host.label),
+         "choose another one with --transport, or none"});
+  }
+}
+
 }  // namespace
 
 std::vector<Problem> diagnose(const Findings& findings) {
@@ -84,6 +102,7 @@ std::vector<Problem> diagnose(const Findings& findings) {
   for (Problem& one : merged(of_hosts)) problems.push_back(std::move(one));
   add_twins(findings, problems);
   add_uneven_transports(findings, problems);
+  add_parted_hosts(findings, problems);
   for (auto* part : {&problems_of_pairs, &problems_of_speed})
     for (Problem& one : part(findings)) problems.push_back(std::move(one));
   std::stable_sort(problems.begin(), problems.end(),

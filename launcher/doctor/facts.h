@@ -55,6 +55,7 @@ struct TransportFacts {
   bool built = false;
   bool usable = false;
   std::string why_not;
+  std::string domain, joins;  ///< only hosts of equal domains are joined by it; whom it joins
 };
 
 /// How the host's own name is resolved.

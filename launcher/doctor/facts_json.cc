@@ -33,6 +33,7 @@ void visit_fields(Visit& visit, Facts& f) {
     visit("soft", f.soft), visit("hard", f.hard);
   } else if constexpr (std::is_same_v<F, TransportFacts>) {
     visit("name", f.name), visit("built", f.built), visit("usable", f.usable), visit("why_not", f.why_not);
+    visit("domain", f.domain), visit("joins", f.joins);
   } else if constexpr (std::is_same_v<F, NameFacts>) {
     visit("name", f.name), visit("addresses", f.addresses), visit("failure", f.failure);
     visit("took_ms", f.took_ms);

@@ -214,12 +214,12 @@ class Page {
             if (!host.facts) return true;
             const auto& all = host.facts->transports;
             return std::any_of(all.begin(), all.end(), [&one](const TransportFacts& other) {
-              return other.name == one.name && other.usable;
+              return other.name == one.name && other.usable && other.domain == one.domain;
             });
           });
       if (everywhere) common += (common.empty() ? "" : ", ") + one.name;
     }
-    if (!common.empty()) line("transports usable everywhere: " + common, 4);
+    if (!common.empty()) line("transports that join all hosts: " + common, 4);
   }
 
   template <class Cell>

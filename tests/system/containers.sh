@@ -45,5 +45,5 @@ expect tcp 2 '0'
 expect shm+tcp 4 '1 3'
 expect shm+tcp 3 '0'
 if run_ranks 2 '1' --transport shm; then fail "shared memory was used although it can not be"; fi
-grep -q 'shm: it does not join rank 0 on .* and rank 1 on ' "$work/out" || fail "the refusal does not name the ranks"
+grep -q 'shm: it joins processes of one user .*, as far as they reach one another, only, which rank 0 on .* and rank 1 on .* are not' "$work/out" || fail "the refusal does not name the ranks"
 echo "ok"

@@ -27,6 +27,15 @@ TEST_CASE("the report names every backend, and why one can not be used") {
   for (const char* const name : {"nccl", "shm", "tcp", "verbs", "loopback"}) CHECK(names.contains(name));
 }
 
+TEST_CASE("what can be asked for is what is reported") {
+  std::set<std::string> names;
+  for (const std::string& name : transport_names()) CHECK(names.insert(name).second);
+  for (const BackendReport& report : report_backends({})) {
+    CHECK(names.contains(report.name));
+    if (!report.joins_processes) CHECK(report.name == "loopback");
+  }
+}
+
 TEST_CASE("what the report calls built is what the registry makes") {
   const auto secret = Secret::generate();
   REQUIRE(secret.ok());

@@ -21,6 +21,7 @@ class LoopbackTransport final : public Transport {
     return {.usable = true,
             .why_not = {},
             .domain = world_->domain(),
+            .joins = "threads of one process",
             .bytes_per_second = kOneCopyBytesPerSecond};
   }
 

@@ -44,6 +44,7 @@ class ShmTransport final : public Transport {
     }
     // Sockets of another kernel or network namespace can not be seen, and those of another user are refused.
     probe.domain = fmt::format("{}/{}", host->kernel, ::geteuid());
+    probe.joins = "processes of one user on one host";
     probe.beacon = (*beacon)->address();
     probe.lit = std::move(beacon).value();
     return probe;

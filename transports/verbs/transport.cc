@@ -44,6 +44,7 @@ class VerbsTransport final : public Transport {
       probe.why_not = usable.text();
       return probe;
     }
+    probe.joins = "ports of one kind, Ethernet or InfiniBand";
     probe.domain = choice->link_layer == LinkLayer::ethernet ? "verbs/ethernet" : "verbs/infiniband";
     probe.bytes_per_second = choice->bytes_per_second;
     return probe;

@@ -132,9 +132,21 @@ TEST_CASE("what else a host may have wrong") {
   CHECK_THAT(problem.words, Contains("90.0 s behind this host's"));
 }
 
+TEST_CASE("a transport that was asked for must lead from host to host") {
+  Findings findings = healthy(3);
+  for (std::size_t i = 0; i < 3; ++i)
+    findings.hosts[i].facts->transports[1] = {"other", true, true, "", i == 2 ? "b" : "a", "twins"};
+  CHECK(diagnose(findings).empty());
+  findings.transport = "other";
+  const auto problems = diagnose(findings);
+  REQUIRE(errors_in(problems) == 1);
+  CHECK_THAT(problems.front().words,
+             Contains("other that was asked for joins twins only, which h1 and h3 are not"));
+}
+
 TEST_CASE("a transport that was asked for must be usable; one that only some have is said once") {
   Findings findings = healthy(3);
-  findings.hosts[2].facts->transports[1] = {"other", true, true, ""};
+  findings.hosts[2].facts->transports[1] = {"other", true, true, "", "", ""};
   auto problems = diagnose(findings);
   REQUIRE(problems.size() == 1);
   CHECK(problems.front().severity == Severity::warning);

@@ -24,7 +24,8 @@ doctor::HostFindings healthy_host(const std::string& label, int number) {
                  .speed_mbit_s = 10'000,
                  .numa_node = {},
                  .chosen = true}};
-  facts.transports = {{"tcp", true, true, ""}, {"other", false, false, "not in this version"}};
+  facts.transports = {{"tcp", true, true, "", "", ""},
+                      {"other", false, false, "not in this version", "", ""}};
   facts.own_name = {.name = label, .addresses = {address}, .failure = {}, .took_ms = 1};
   facts.ports = {.listening = {4000}, .free_in_range = {}, .failure = {}};
   facts.congestion_control = "cubic";
