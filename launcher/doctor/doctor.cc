@@ -146,7 +146,12 @@ Status Doctor::prepare(LocalAgent local, const Result<rlimit>& descriptor_limit)
   for (const auto& one : fleet_.links()) {
     HostFindings found;
     found.label = one->setup().label;
-    found.ranks = static_cast<Rank>(one->setup().ranks.size());
+    const auto& ranks = one->setup().ranks;
+    found.ranks = static_cast<Rank>(ranks.size());
+    if (!ranks.empty()) {
+      found.first_rank = std::ranges::min(ranks, {}, &RankPlace::rank).rank;
+      found.last_rank = std::ranges::max(ranks, {}, &RankPlace::rank).rank;
+    }
     found.is_launchers = one->setup().local;
     if (!found.is_launchers) found.by_hand = login_by_hand(one->setup().host, options_.ssh);
     findings_.hosts.push_back(std::move(found));

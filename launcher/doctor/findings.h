@@ -22,10 +22,11 @@ struct ClockEstimate {
 };
 
 struct HostFindings {
-  std::string label;     ///< as the user named it
-  std::string own_name;  ///< as it calls itself; empty: it has not greeted
-  std::string machine;   ///< Hello::machine
-  Rank ranks = 0;        ///< that a job would start there
+  std::string label;                   ///< as the user named it
+  std::string own_name;                ///< as it calls itself; empty: it has not greeted
+  std::string machine;                 ///< Hello::machine
+  Rank ranks = 0;                      ///< that a job would start there
+  Rank first_rank = 0, last_rank = 0;  ///< of them
   bool is_launchers = false;
   std::string by_hand;              ///< a command that logs in to it as rondelrun does
   std::optional<std::string> lost;  ///< why nothing more was heard of it

@@ -69,6 +69,8 @@ std::vector<Problem> bounded(std::vector<Problem> problems, Severity severity, s
   return problems;
 }
 
+constexpr std::string_view kHarmless = ", which no rank needs while hosts and ranks are in this order";
+
 /// Ways that are closed, each one once.
 class Unreached {
  public:
@@ -118,28 +120,42 @@ class Unreached {
     if (pairs.size() < 2 || pairs.size() < tried) return;
     const agent::Attempt& first = *failed_.at(pairs.front());
     const bool to = pairs.front().second == host;
+    const bool harmless =
+        std::ranges::all_of(pairs, [this](const HostPair& pair) { return is_harmless(pair); });
     const std::string others = "the others";
     problems_.push_back(
-        {Severity::error,
+        {harmless ? Severity::warning : Severity::error,
          {label(host)},
-         fmt::format("{}; from {} {}", words, label(pairs.front().first), said(first)),
+         fmt::format("{}{}; from {} {}", words, harmless ? kHarmless : "", label(pairs.front().first),
+                     said(first)),
          connect_fix(findings_, to ? others : label(host), to ? label(host) : others, first)});
     for (const HostPair& pair : pairs) failed_.erase(pair);
   }
 
+  /// The other direction works, and of two ranks the smaller connects to the larger.
+  bool is_harmless(const HostPair& pair) const {
+    const auto& [from, to] = pair;
+    return path_between(findings_, to, from).reached != nullptr &&
+           findings_.hosts[from].first_rank > findings_.hosts[to].last_rank;
+  }
+
   void take_single() {
-    std::vector<Problem> single;
+    std::vector<Problem> errors, warnings;
     for (const auto& [pair, attempt] : failed_) {
       const auto& [from, to] = pair;
-      const bool back = path_between(findings_, to, from).reached != nullptr;
-      single.push_back(
-          {Severity::error,
-           {label(from), label(to)},
-           fmt::format("{} can not connect to {}{}; {}", label(from), label(to),
-                       back ? fmt::format(" (but {} to {})", label(to), label(from)) : "", said(*attempt)),
-           connect_fix(findings_, label(from), label(to), *attempt)});
+      const bool back = path_between(findings_, to, from).reached != nullptr, harmless = is_harmless(pair);
+      (harmless ? warnings : errors)
+          .push_back({harmless ? Severity::warning : Severity::error,
+                      {label(from), label(to)},
+                      fmt::format("{} can not connect to {}{}{}; {}", label(from), label(to),
+                                  back ? fmt::format(" (but {} to {})", label(to), label(from)) : "",
+                                  harmless ? kHarmless : "", said(*attempt)),
+                      connect_fix(findings_, label(from), label(to), *attempt)});
     }
-    for (Problem& one : bounded(std::move(single), Severity::error, "pairs of hosts can not connect"))
+    for (Problem& one : bounded(std::move(errors), Severity::error, "pairs of hosts can not connect"))
+      problems_.push_back(std::move(one));
+    for (Problem& one :
+         bounded(std::move(warnings), Severity::warning, "pairs of hosts connect one way only"))
       problems_.push_back(std::move(one));
   }
 

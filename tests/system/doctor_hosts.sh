@@ -59,12 +59,15 @@ case $case_name in
     json '[n["mtu"] for n in d["hosts"][2]["facts"]["nics"] if n["chosen"]] == [1500]'
     nothing_is_left
     ;;
-  one-way) # h3 may not open connections to h1, though h1 may to h3; then neither; then nobody to h3
+  one-way) # h3 may not open connections to h1, though h1 may to h3, which matters when its ranks are the first; then neither;
+    # then nobody to h3
     RONDEL_PORTS=40000-40019
     export RONDEL_PORTS
     ip -n "$(name_of 3)" rule add to 10.98.0.11 ipproto tcp dport 40000-40019 prohibit 2>/dev/null ||
       skip "the kernel has no routing rules for ports"
-    examine 1 -H $three
+    examine 0 -H $three
+    shows 'warning h3 can not connect to h1 (but h1 to h3), which no rank needs while hosts and ranks are in this order; '
+    examine 1 -H h3,h2:2,h1
     shows 'ERROR h3 can not connect to h1 (but h1 to h3); .*10.98.0.11:400'
     shows 'fix: '
     shows '1 error, '

@@ -48,6 +48,10 @@ doctor::Findings healthy(std::size_t hosts) {
   for (std::size_t i = 0; i < hosts; ++i)
     findings.hosts.push_back(healthy_host(fmt::format("h{}", i + 1), static_cast<int>(i + 1)));
   findings.ranks = static_cast<Rank>(2 * hosts);
+  for (std::size_t i = 0; i < hosts; ++i) {
+    findings.hosts[i].first_rank = static_cast<Rank>(2 * i);
+    findings.hosts[i].last_rank = static_cast<Rank>(2 * i + 1);
+  }
   for (std::size_t from = 0; from < hosts; ++from)
     for (std::size_t to = 0; to < hosts; ++to) {
       if (from == to) continue;
