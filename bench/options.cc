@@ -110,7 +110,7 @@ Status read(const Words& words, Options& options) {
 void declare(CLI::App& app, Words& words, Options& options) {
   app.add_option("collective", words.collective, collective_names())->required();
   app.add_option("-b,--minbytes", words.begin, "first size, such as 8, 64K or 128M")->capture_default_str();
-  app.add_option("-e,--maxbytes", words.end, "last size")->capture_default_str();
+  app.add_option("-e,--maxbytes", words.end, "last size, if the steps meet it")->capture_default_str();
   auto* const step = app.add_option("-i,--stepbytes", words.step, "bytes between sizes");
   app.add_option("-f,--stepfactor", words.factor, "factor between sizes")
       ->excludes(step)

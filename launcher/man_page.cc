@@ -70,7 +70,10 @@ constexpr std::string_view kDoctor =
     "of RONDEL_PORTS when that is set, and to this host; and pairs of hosts, one after the other, measure "
     "round trip and bandwidth. Where there are more pairs than half a minute is enough for, some are left "
     "out.\n.PP\nOne page, or with \\-\\-json an object, says what was found, what is wrong and how it is "
-    "mended: an error would keep a job from starting or from running, a warning would not. A host that can "
+    "mended: an error would keep this job, or one with other buffers, from starting or from running, a "
+    "warning would "
+    "not. A way that only ranks in another order would take is a warning: of two ranks the smaller connects. "
+    "A host that can "
     "not be examined keeps no other from being. A program may follow, and is not started: it becomes part of "
     "the "
     "command to go on with. (A program that is itself called doctor is started with an option in front of "
@@ -105,8 +108,10 @@ std::string launcher_man_page(const std::string& version) {
   page += fmt::format(".SH DOCTOR\n{}\n", kDoctor);
   page += ".SH ENVIRONMENT\nEach rank receives:\n";
   for (const RankVariable& variable : rank_variables()) page += entry(variable.name, variable.text);
-  page += fmt::format(".SH EXIT STATUS\n{}\n.SH EXAMPLES\n{}\n.SH SEE ALSO\n.BR rondel\\-config (7)\n",
-                      kExitStatus, kExamples);
+  page += fmt::format(
+      ".SH EXIT STATUS\n{}\n.SH EXAMPLES\n{}\n.SH SEE ALSO\n.BR rondel\\-config (7),\n.BR rondel\\-bench "
+      "(1)\n",
+      kExitStatus, kExamples);
   return page;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string_view>
 
@@ -40,10 +41,33 @@ const OptionSpelling* find_attached(std::string_view word, std::span<const Optio
   return spelling != nullptr && spelling->values == 1 ? spelling : nullptr;
 }
 
+/// What people type at other launchers, and what it is called here.
+struct Foreign {
+  std::string_view name, here;
+};
+constexpr std::array kForeign{
+    Foreign{"genv", "-x NAME=VALUE"},
+    Foreign{"env", "-x NAME=VALUE"},
+    Foreign{"envlist", "-x NAME, once for each"},
+    Foreign{"genvlist", "-x NAME, once for each"},
+    Foreign{"genvall", "nothing: all variables are passed on"},
+    Foreign{"report-bindings", "-v, which tells where ranks are bound, or --dry-run"},
+    Foreign{"display-map", "--dry-run"},
+    Foreign{"prefix", "--remote-path"},
+    Foreign{"launcher", "nothing: other hosts are reached by ssh"},
+    Foreign{"bootstrap", "nothing: other hosts are reached by ssh"},
+    Foreign{"gloo", "nothing: Rondel brings its own transports (--transport)"},
+    Foreign{"mpi", "nothing: Rondel brings its own transports (--transport)"},
+};
+
 Status unknown_option(std::string_view word, std::span<const OptionSpelling> spellings) {
   std::vector<std::string_view> names;
-  for (const OptionSpelling& spelling : spellings) names.emplace_back(spelling.name);
-  const std::string_view nearest = nearest_name(cut(word).name, names);
+  for (const OptionSpelling& spelling : spellings)
+    if (!spelling.hidden) names.emplace_back(spelling.name);
+  const std::string_view name = cut(word).name, nearest = nearest_name(name, names);
+  if (const auto* foreign = std::ranges::find(kForeign, name, &Foreign::name); foreign != kForeign.end())
+    return Status(Code::invalid_argument, fmt::format("unknown option {}", word),
+                  fmt::format("its place is taken by {}", foreign->here));
   return Status(Code::invalid_argument, fmt::format("unknown option {}", word),
                 nearest.empty()
                     ? "rondelrun --help lists the options; the program's own options come after its name"

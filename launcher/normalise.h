@@ -18,6 +18,7 @@ struct OptionSpelling {
   std::string name;
   std::string long_name;  ///< what the spelling becomes: "np"
   int values = 0;         ///< words that belong to it: 0, 1 or 2
+  bool hidden = false;    ///< not for people: never what they meant
 };
 
 struct NormalisedArguments {

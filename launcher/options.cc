@@ -22,8 +22,9 @@ std::vector<OptionSpelling> spellings_of(const CLI::App& app) {
     const bool flag = option->get_items_expected_max() == 0;
     const std::string& first = option->get_lnames().front();
     const int values = flag ? 0 : first == "mca" ? 2 : 1;
-    for (const std::string& name : option->get_lnames()) spellings.push_back({name, name, values});
-    for (const std::string& name : option->get_snames()) spellings.push_back({name, first, values});
+    const bool hidden = option->get_group().empty();
+    for (const std::string& name : option->get_lnames()) spellings.push_back({name, name, values, hidden});
+    for (const std::string& name : option->get_snames()) spellings.push_back({name, first, values, hidden});
   }
   return spellings;
 }
@@ -261,7 +262,7 @@ std::vector<OptionRow> option_rows() {
 std::string usage_text() {
   std::string text =
       "usage: rondelrun -np N [options] program [arguments...]\n"
-      "       rondelrun doctor [options]\n\n"
+      "       rondelrun doctor [options] [program [arguments...]]\n\n"
       "Starts N ranks of a program and ends them together. Options come before the program; "
       "long\n"
       "names may be written with one dash, as in -np. With doctor as its first word nothing is started: the "
@@ -273,7 +274,9 @@ std::string usage_text() {
   text +=
       "\nExit status: 0 when all ranks ended with 0; else that of the first rank to fail, 128 + its signal; "
       "124 after\n"
-      "--timeout; 255 when a rank could not be started or a host was lost; 2 for a wrong command line.\n";
+      "--timeout; 255 when a rank could not be started or a host was lost; 2 for a wrong command line; 141 "
+      "when "
+      "nobody\nreads the output any more.\n";
   return text;
 }
 

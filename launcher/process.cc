@@ -120,7 +120,8 @@ Status explain(const StartFailure& failure, const ProcessRequest& request) {
   std::string hint;
   if (failure.error == ENOENT)
     hint = by_path ? "check the path, and the interpreter in a script's first line"
-                   : "it is in no directory of PATH";
+                   : fmt::format("it is in no directory of PATH; one of the ranks' own directory is ./{}",
+                                 program);
   if (failure.error == EACCES) hint = fmt::format("is it executable? chmod +x {}", program);
   if (failure.error == E2BIG)
     hint = "arguments and environment together are too long; --env-none shortens them";

@@ -44,6 +44,11 @@ Result<std::vector<Setting>> parse_settings(std::string_view text, std::string_v
     if (setting.words.front().find_first_not_of('-') == std::string::npos)
       return Status(Code::invalid_argument, setting.where + ": no name of an option",
                     "expected a line such as np = 4");
+    const std::string& value = setting.words.back();
+    if (setting.words.size() > 1 && value.size() > 1 && (value.front() == '"' || value.front() == '\'') &&
+        value.back() == value.front())
+      return Status(Code::invalid_argument, setting.where + ": quotes would become part of the value",
+                    "leave them out; a value reaches to the end of its line");
     settings.push_back(std::move(setting));
     return Status();
   }));

@@ -44,6 +44,7 @@ CommunicatorOptions communicator_options(const Config& config, const Entry& entr
 Result<std::shared_ptr<JobHold>> JobHold::create(const Config& config, Entry entry, Deadline deadline) {
   std::shared_ptr<JobHold> hold(new JobHold);
   hold->server_ = std::move(entry.server);
+  hold->clear_away_ = std::move(entry.clear_away);
   hold->rank_ = entry.rank;
   hold->size_ = entry.size;
   hold->patience_ = config.timeout;
@@ -67,6 +68,7 @@ void JobHold::started() {
 JobHold::~JobHold() {
   if (served_by_rank_0_ && server_ == nullptr) say_goodbye();
   if (server_ != nullptr && job_->store != nullptr) await_goodbyes();
+  if (clear_away_) clear_away_();
   if (presence_ != nullptr) job_->member->leave(presence_);
 }
 

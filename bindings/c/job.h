@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -25,8 +26,9 @@ struct Entry {
   std::string name = "world";  ///< of the first communicator; unique in the store
   MeetingPoint point;
   std::unique_ptr<Store> store;
-  bool served_by_rank_0 = false;      ///< no launcher: the meeting point lives in rank 0's process
-  std::unique_ptr<TcpServer> server;  ///< there, and only there
+  bool served_by_rank_0 = false;          ///< no launcher: the meeting point lives in rank 0's process
+  std::unique_ptr<TcpServer> server;      ///< there, and only there
+  std::function<void()> clear_away = {};  ///< what led the others to it, once the job is over; may be empty
 };
 
 class JobHold {
@@ -62,6 +64,7 @@ class JobHold {
   Rank size_ = 1;
   std::chrono::milliseconds patience_{0};
   bool served_by_rank_0_ = false;
+  std::function<void()> clear_away_;
 };
 
 /// A failure to reach the meeting point, as `rank` reports it: where rank 0 serves it, rank 0 is to blame for

@@ -49,6 +49,8 @@ std::string socket_text(const std::string& numeric_address, std::uint16_t port);
 struct Rendezvous {
   std::function<Status(const std::string& key, std::span<const std::byte> value)> set;
   std::function<Result<Bytes>(const std::string& key, Deadline deadline)> get;
+  /// At the end of the job, where the store can: nobody else's value. May be empty.
+  std::function<void(const std::string& key, std::span<const std::byte> value)> take_back = {};
 };
 
 struct Joined {

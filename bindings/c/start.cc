@@ -97,7 +97,10 @@ Result<Entry> enter_through(const Config& config, const Rendezvous& rendezvous, 
                .point = hosted->point,
                .store = std::move(store).value(),
                .served_by_rank_0 = true,
-               .server = std::move(hosted->server)};
+               .server = std::move(hosted->server),
+               .clear_away = [take_back = rendezvous.take_back, key, value = *value] {
+                 if (take_back) take_back(key, value);
+               }};
 }
 
 Result<Started> start_through(const Settings& settings, const Rendezvous& rendezvous, const std::string& kind,
@@ -145,7 +148,14 @@ Result<Started> start_in_directory(const Settings& settings, const std::string& 
         auto value = store.get(key, until);
         if (value.ok()) return value;
         return advised(std::move(value).status(), advice);
-      }};
+      },
+      .take_back =
+          [directory](const std::string& key, std::span<const std::byte> value) {
+            constexpr std::chrono::milliseconds kPatience{100};
+            const Status taken = take_back(directory, key, value, Deadline::in(kPatience));
+            if (!taken.ok())
+              log(LogLevel::info, "the job's meeting point stays in {}: {}", directory, taken.text());
+          }};
   auto started = start_through(settings, rendezvous, directory, rank, size, one_host);
   if (started.ok() || rank != 0) return started;
   return advised(std::move(started).status(), advice);
@@ -202,14 +212,17 @@ Result<Started> start_at_master(const Config& config, const TorchrunMaster& mast
     RONDEL_TRY((*own)->set(serving_key(generation), {}, deadline));
   }
   auto store = connect_to_start(config, entry.point, generation, deadline);
-  if (!store.ok())
+  if (!store.ok()) {
+    const bool answered = store.code() == Code::refused;
     return without_meeting_point(
         with_hint(
             std::move(store).status().with(master.is_pod ? "joining rank 0's pod"
                                                          : "joining rank 0 at MASTER_ADDR, MASTER_PORT + 1"),
-            fmt::format("see that rank 0 runs at {}, and that no firewall closes port {}", master.host,
-                        master.port)),
+            answered ? ""
+                     : fmt::format("see that rank 0 runs at {}, and that no firewall closes port {}",
+                                   master.host, master.port)),
         rank, true);
+  }
   entry.store = std::move(store).value();
   return start_job(config, std::move(entry), deadline);
 }

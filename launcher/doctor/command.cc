@@ -75,15 +75,16 @@ std::string next_command(std::span<const std::string> arguments, const Options& 
   // Without the first word, doctor.
   const auto own = arguments.subspan(std::min<std::size_t>(1, arguments.size()));
   const auto options_end = own.end() - static_cast<std::ptrdiff_t>(options.program.size());
-  std::copy_if(own.begin(), options_end, std::back_inserter(words),
-               [](const std::string& word) { return word != "--json" && word != "-json"; });
+  std::copy_if(own.begin(), options_end, std::back_inserter(words), [](const std::string& word) {
+    return !word.ends_with("-json") && !word.ends_with("-dry-run");  // with one dash or two
+  });
   if (!options.program.empty()) {
     words.insert(words.end(), options.program.begin(), options.program.end());
   } else {
     const auto bench = self.parent_path() / "rondel-bench";
     words.push_back(std::filesystem::exists(bench, error) && !is_on_path(bench) ? bench.string()
                                                                                 : "rondel-bench");
-    words.insert(words.end(), {"allreduce", "-b", "8", "-e", "64M", "-f", "8"});
+    words.insert(words.end(), {"allreduce", "-b", "4", "-e", "64M", "-f", "4"});
   }
   return shell_text(words);
 }

@@ -271,8 +271,9 @@ Monitor::Instructions Monitor::disconnected(MemberId member, const std::string& 
         why.empty()
             ? fmt::format("{} died: its process ended without leaving", context.who(rank))
             : fmt::format("{} is lost: its connection to the job server broke: {}", context.who(rank), why);
-    State::decide(context, incident_of(context, Code::peer_lost, rank, cause, "its own output may say why"),
-                  out);
+    const char* hint =
+        why.empty() ? "its own output may say why" : "see whether its host is up and can be reached";
+    State::decide(context, incident_of(context, Code::peer_lost, rank, cause, hint), out);
     state_->forget_if_over(id);
   }
   return out;

@@ -145,6 +145,18 @@ class FileStore final : public Store {
     return missing;
   }
 
+  Status take_back(std::string_view key, std::span<const std::byte> value, Deadline deadline) {
+    RONDEL_TRY(store::check_key(key));
+    const auto lock = hold_lock(deadline);
+    if (!lock.ok()) return lock.status();
+    const std::string name = file_name_of(key);
+    const auto found = find(name);
+    if (!found.ok()) return found.status();
+    if (!found->has_value() || !std::ranges::equal(**found, value)) return {};
+    if (::unlinkat(directory_.get(), name.c_str(), 0) == 0) return {};
+    return system_failure(Code::io_error, "removing a value of store " + path_, errno);
+  }
+
  private:
   void erase_set(std::vector<std::string>& keys) const {
     std::erase_if(keys, [this](const std::string& key) {
@@ -223,9 +235,7 @@ class FileStore final : public Store {
   const UniqueFd directory_;
 };
 
-}  // namespace
-
-Result<std::unique_ptr<Store>> open_file_store(const std::string& directory) {
+Result<std::unique_ptr<FileStore>> open_directory(const std::string& directory) {
   if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
     return system_failure(Code::unavailable, "creating the store directory " + directory, errno);
   UniqueFd opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -242,7 +252,22 @@ Result<std::unique_ptr<Store>> open_file_store(const std::string& directory) {
     return Status(Code::refused,
                   fmt::format("the store directory {} belongs to user {}, this process to user {}", directory,
                               facts.st_uid, ::geteuid()));
-  return std::unique_ptr<Store>(std::make_unique<FileStore>(directory, std::move(opened)));
+  return std::make_unique<FileStore>(directory, std::move(opened));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> open_file_store(const std::string& directory) {
+  auto store = open_directory(directory);
+  RONDEL_TRY(store);
+  return std::unique_ptr<Store>(std::move(store).value());
+}
+
+Status take_back(const std::string& directory, std::string_view key, std::span<const std::byte> value,
+                 Deadline deadline) {
+  auto store = open_directory(directory);
+  RONDEL_TRY(store);
+  return (*store)->take_back(key, value, deadline);
 }
 
 void forget_old_values(const std::string& directory, std::chrono::hours age) {

@@ -194,6 +194,25 @@ TEST_CASE("start, use and end, fifty times in one process, leaving nothing behin
   CHECK(job.end(std::chrono::seconds(60)) == "");
 }
 
+TEST_CASE("a job that ends well leaves nothing of its secret in the directory where it met") {
+  TemporaryFolder folder;
+  ProcessWorld world(2, [&folder](RankTest& test, const Voice&) {
+    for (const auto& [name, value] :
+         std::vector<std::pair<const char*, std::string>>{{"RONDEL_RANK", std::to_string(test.rank())},
+                                                          {"RONDEL_SIZE", "2"},
+                                                          {"RONDEL_STORE", "file://" + folder.path()},
+                                                          {"RONDEL_START_TIMEOUT_S", "20"}})
+      ::setenv(name, value.c_str(), 1);
+    rondel_comm_t comm = nullptr;
+    require_ok(test, rondel_init(nullptr, &comm), nullptr, "start");
+    expect_sum(test, comm);
+    require_ok(test, rondel_finalize(comm), nullptr, "end");
+  });
+  CHECK(failures_of(world.wait_all(Deadline::in(std::chrono::seconds(40)))) == "");
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    CHECK(std::filesystem::file_size(entry.path()) == 0);  // the lock
+}
+
 TEST_CASE("torchrun's environment on one host") {
   TemporaryFolder runtime;
   ProcessWorld world(3, [&runtime](RankTest& test, const Voice&) {

@@ -62,6 +62,8 @@ TEST_CASE("the program's own words are never touched") {
 }
 
 TEST_CASE("wrong words are named") {
+  CHECK_THAT(error_of({"-genv", "A=1", "p"}),
+             Contains("unknown option -genv; its place is taken by -x NAME=VALUE"));
   CHECK_THAT(error_of({"--verbos", "p"}), Contains("--verbos") && Contains("did you mean --verbose?"));
   CHECK_THAT(error_of({"-nq4", "p"}), Contains("unknown option -nq4"));
   CHECK_THAT(error_of({"--zzzzzzzzzzzz"}), Contains("--help"));

@@ -22,6 +22,19 @@ namespace {
 
 using std::chrono::seconds;
 
+TEST_CASE("what is taken back is one's own value only") {
+  const test::TemporaryDirectory directory;
+  const auto store = open_file_store(directory.path());
+  REQUIRE(store.ok());
+  const auto soon = [] { return Deadline::in(std::chrono::seconds(5)); };
+  REQUIRE((*store)->set("key", test::bytes_of("mine"), soon()).ok());
+  CHECK(take_back(directory.path(), "key", test::bytes_of("other"), soon()).ok());
+  CHECK((*store)->get("key", soon()).ok());
+  CHECK(take_back(directory.path(), "key", test::bytes_of("mine"), soon()).ok());
+  CHECK((*store)->get("key", Deadline::in(std::chrono::milliseconds(0))).code() == Code::timed_out);
+  CHECK(take_back(directory.path(), "key", test::bytes_of("mine"), soon()).ok());
+}
+
 TEST_CASE("the file store is a store") {
   const test::TemporaryDirectory directory;
   test::run_store_suite([&directory] { return *open_file_store(directory.path() + "/store"); });
