@@ -25,9 +25,14 @@ TEST_CASE("T1: a probe is data, may be asked again, and usable means that open w
   CHECK(transport->open(options_for(0, 1)).ok());
 }
 
-TEST_CASE("T2: ranks that can connect have equal domains") {
+TEST_CASE(
+    "T2: ranks that can connect have equal domains, and reach one another's beacons where there are any") {
   const auto backend = make_backend();
-  CHECK(backend->transport_for(0)->probe().domain == backend->transport_for(1)->probe().domain);
+  const auto zero = backend->transport_for(0), one = backend->transport_for(1);
+  const Probe of_zero = zero->probe(), of_one = one->probe();
+  CHECK(of_zero.domain == of_one.domain);
+  if (!of_zero.beacon.empty()) CHECK(one->try_beacon(of_zero.beacon).text() == "ok");
+  if (!of_one.beacon.empty()) CHECK(zero->try_beacon(of_one.beacon).text() == "ok");
 }
 
 TEST_CASE("T3: capabilities leave room for a ring") {

@@ -213,5 +213,22 @@ TEST_CASE("N1: the counters count payload bytes of all peers") {
         }) == "");
 }
 
+TEST_CASE("N2: what moving took is told under constant names, and never falls") {
+  CHECK(run_world(2, [](Member& m) {
+          auto before = m.e.counters();
+          for (int round = 0; round < 3; ++round) {
+            m.exchange(1 - m.rank());
+            const auto after = m.e.counters();
+            m.t.require(after.size() == before.size(), "as many as before");
+            for (std::size_t i = 0; i < after.size(); ++i) {
+              m.t.expect(after[i].name != nullptr && std::string_view(after[i].name) == before[i].name,
+                         "its name");
+              m.t.expect(after[i].value >= before[i].value, std::string("never falls: ") + after[i].name);
+            }
+            before = after;
+          }
+        }) == "");
+}
+
 }  // namespace
 }  // namespace rondel::conformance
