@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/rank_output.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -56,8 +57,12 @@ bool RankOutput::streams_open() const {
 
 void RankOutput::close_silent_streams(std::chrono::milliseconds silence) {
   if (std::chrono::steady_clock::now() - last_read_ < silence) return;
-  for (const auto& source : sources_)
-    if (source->pipe && !source->held) end(*source);
+  for (const auto& source : sources_) {
+    if (!source->pipe || source->held) continue;
+    // Its reader may have found room just now, and not have come to it.
+    pollfd pipe{source->pipe.get(), POLLIN, 0};
+    if (::poll(&pipe, 1, 0) == 0) end(*source);
+  }
 }
 
 void RankOutput::discard() {

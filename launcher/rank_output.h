@@ -30,8 +30,8 @@ class RankOutput {
   /// So many more bytes of that stream, of whichever rank, may be sent.
   void grant(agent::Stream stream, std::size_t bytes);
   bool streams_open() const;
-  /// Ends streams that somebody outside the job holds open: nothing has come for `silence`, and nothing is
-  /// held back.
+  /// Ends streams that somebody outside the job holds open: nothing has come for `silence`, nothing is held
+  /// back, and nothing is there to be read.
   void close_silent_streams(std::chrono::milliseconds silence);
   /// Closes everything: nobody wants it any more.
   void discard();

@@ -165,6 +165,12 @@ TEST_CASE("a reader that does not read costs no memory and can be ended") {
   CHECK(launcher.nothing_is_left());
 }
 
+TEST_CASE("a reader that pauses after the ranks have ended gets every line") {
+  const int status =
+      std::system("[ $('" RONDELRUN_PATH "' -np 2 seq 1 100000 </dev/null | (sleep 1.2; wc -l)) = 200000 ]");
+  CHECK(status == 0);
+}
+
 TEST_CASE("a terminal shows whole lines too") {
   RunningLauncher launcher({.arguments = {"-np", "2", kHelper, "write", R"(one\ntwo)"}, .terminal = true});
   CHECK(launcher.wait() == 0);
