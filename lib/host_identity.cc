@@ -100,8 +100,8 @@ Result<HostIdentity> this_host() {
   host.name = host_name();
   errno = 0;
   host.kernel = first_line("/proc/sys/kernel/random/boot_id");
-  if (host.kernel.empty() && resources_ran_out(errno))
-    return system_failure(Code::out_of_resources, "reading this machine's boot id", errno);
+  if (host.kernel.empty())
+    return system_failure(Code::unavailable, "reading this machine's boot id", errno, "mount /proc");
   struct stat network {};
   if (::stat("/proc/self/ns/net", &network) == 0)
     host.kernel.append("/").append(std::to_string(network.st_ino));

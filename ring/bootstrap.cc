@@ -82,6 +82,7 @@ class Bootstrap {
   Status open(const Surroundings& around);
   bool part_who_can_not_meet(std::span<const Answer> answers);
   Status connect();
+  Status as_all_read_it(const Status& failed) const;
   void let_others_speak() const { liveness::Member::await(watch_, Deadline::in(kOthersFirst)); }
 
   Job& job_;
@@ -212,7 +213,7 @@ Status Bootstrap::settle(std::span<const Hello> hellos, int round) {
   const Answer mine = answer(look_around(hellos, options_.rank));
   const std::string what = round == 0 ? "address" : fmt::format("address.{}", round);
   auto all = exchange_.all_gather(what, encode(mine), deadline_);
-  RONDEL_TRY(mine.opened);
+  if (!mine.opened.ok()) return can_not_start(options_.rank, own_.host.name, mine.opened);
   RONDEL_TRY(all);
   std::vector<Answer> answers;
   for (const Bytes& bytes : *all) {
@@ -229,15 +230,28 @@ Status Bootstrap::settle(std::span<const Hello> hellos, int round) {
   return {};
 }
 
+/// What this rank ran out of is its own fault, whatever it was doing with another one.
+Status Bootstrap::as_all_read_it(const Status& failed) const {
+  Failure failure = failed.failure();
+  if (failed.code() == Code::out_of_resources || failed.code() == Code::io_error) {
+    failure.cause = fmt::format("rank {} on {}: {}", options_.rank, own_.host.name, failure.cause);
+    failure.peer = options_.rank;
+    failure.host = own_.host.name;
+  } else {
+    failure.cause = fmt::format("rank {}: {}", options_.rank, failure.cause);
+  }
+  return Status(failed.code(), std::move(failure));
+}
+
 Status Bootstrap::connect() {
   const Schedule agreement = make_agreement(options_.rank, options_.size);
   const Status connected =
       connect_watched(*attachment_.data, attachment_.data_addresses, agreement.peers, watch_, deadline_);
   if (connected.code() == Code::timed_out && connected.failure().peer < options_.rank) let_others_speak();
-  RONDEL_TRY(connected);
+  if (!connected.ok()) return as_all_read_it(connected);
   auto cost = measure_cost(*attachment_.data, options_.rank, options_.size, watch_, deadline_);
   if (cost.code() == Code::timed_out) let_others_speak();
-  RONDEL_TRY(cost);
+  if (!cost.ok()) return as_all_read_it(cost.status());
   attachment_.cost = *cost;
   log(LogLevel::info,
       "communicator \"{}\": {} ranks over {}, a hop takes {:.1f} us, a further message {:.1f} us, {:.2f} "

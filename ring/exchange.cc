@@ -18,6 +18,7 @@ constexpr std::chrono::milliseconds kWord{200};   // rank 0's word comes within 
 constexpr std::chrono::milliseconds kInquest{400};  // after a deadline: who has not come?
 constexpr std::chrono::milliseconds kTelling{200};  // a failure; it arrives without the answer too
 constexpr std::size_t kRanksNamed = 16;
+constexpr std::string_view kFirst = "hello";  // whoever does not give this has not come
 
 class StoreExchange final : public Exchange {
  public:
@@ -50,7 +51,7 @@ class StoreExchange final : public Exchange {
   Result<std::vector<Bytes>> collect(std::string_view what, const Bytes& own, Deadline deadline);
   Result<std::vector<Bytes>> read_table(std::string_view what, Deadline deadline);
   Result<std::vector<Rank>> missing_ranks(std::string_view what);
-  Status did_not_come(const std::vector<Rank>& missing) const;
+  Status did_not_come(std::string_view what, const std::vector<Rank>& missing) const;
   Status incident() const;
 
   Store& store_;
@@ -105,7 +106,8 @@ Result<std::vector<Rank>> StoreExchange::missing_ranks(std::string_view what) {
   return ranks;
 }
 
-Status StoreExchange::did_not_come(const std::vector<Rank>& missing) const {
+Status StoreExchange::did_not_come(std::string_view what, const std::vector<Rank>& missing) const {
+  const bool never = what == kFirst;
   std::string names;
   for (std::size_t i = 0; i < std::min(missing.size(), kRanksNamed); ++i)
     names += fmt::format("{}{}", i == 0 ? "" : ", ", missing[i]);
@@ -113,10 +115,12 @@ Status StoreExchange::did_not_come(const std::vector<Rank>& missing) const {
   Failure failure;
   failure.cause = missing.empty()
                       ? fmt::format("all ranks of {} came, but rank 0 did not say so in time", shown_name())
-                      : fmt::format("{} of {} ranks did not come to {} in time: {}", missing.size(), size_,
-                                    shown_name(), names);
-  failure.hint =
-      "see that every rank was started and reaches the store; RONDEL_START_TIMEOUT_S sets the limit";
+                      : fmt::format("{} of {} ranks {} {} {}: {}", missing.size(), size_,
+                                    never ? "did not come to" : "came to", shown_name(),
+                                    never ? "in time" : "and then fell silent", names);
+  failure.hint = fmt::format("see {}; RONDEL_START_TIMEOUT_S sets the limit",
+                             never ? "that every rank was started and reaches the store"
+                                   : "whether their processes are stopped, or their hosts overloaded");
   failure.peer = missing.empty() ? 0 : missing.front();
   failure.rank = rank_;
   return Status(Code::timed_out, std::move(failure));
@@ -131,7 +135,7 @@ Result<std::vector<Bytes>> StoreExchange::collect(std::string_view what, const B
     if (bytes.code() == Code::timed_out) {
       const auto missing = missing_ranks(what);
       RONDEL_TRY(missing);
-      if (!missing->empty()) return did_not_come(*missing);
+      if (!missing->empty()) return did_not_come(what, *missing);
       bytes = get(key(what, rank), Deadline::in(kInquest));  // set in the last moment, as all that follow
     }
     if (!bytes.ok()) return mine(bytes.status());
@@ -149,7 +153,7 @@ Result<std::vector<Bytes>> StoreExchange::read_table(std::string_view what, Dead
   if (table.code() == Code::timed_out) {
     const auto missing = missing_ranks(what);
     RONDEL_TRY(missing);
-    return did_not_come(*missing);
+    return did_not_come(what, *missing);
   }
   if (!table.ok()) return mine(table.status());
   wire::Reader reader(*table);

@@ -120,11 +120,9 @@ Status Health::judge_start(const Status& status) {
   failure.rank = rank_;
   if (status.code() == Code::peer_lost && member_ != nullptr) {
     member_->suspect(watch_->context(), failure.peer, failure.cause);
-  } else {
-    const bool of_a_pair = failure.peer != kNoRank;
-    report(status.code(), failure.peer,
-           of_a_pair ? fmt::format("rank {}: {}", rank_, failure.cause) : failure.cause, failure.hint);
+    return verdict_or(Status(status.code(), std::move(failure)), kStartPatience);
   }
+  report(status.code(), failure.peer, failure.cause, failure.hint);
   return verdict_or(Status(status.code(), std::move(failure)), kStartPatience);
 }
 

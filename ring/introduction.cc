@@ -51,6 +51,14 @@ Result<Hello> decode_hello(const Bytes& bytes, Rank rank) {
   return hello;
 }
 
+Status can_not_start(Rank rank, const std::string& host, const Status& why) {
+  Failure failure = why.failure();
+  failure.cause = fmt::format("rank {} on {} can not start: {}", rank, host, failure.cause);
+  failure.peer = rank;
+  failure.host = host;
+  return Status(why.code(), std::move(failure));
+}
+
 Bytes encode(const Answer& answer) {
   wire::Writer writer;
   writer.number(static_cast<std::uint8_t>(answer.opened.code()));
@@ -67,8 +75,7 @@ Result<Answer> decode_answer(const Bytes& bytes, Rank rank, const std::string& h
   const std::string cause = reader.text(kTextLimit), hint = reader.text(kTextLimit);
   Answer answer;
   if (static_cast<std::size_t>(code) >= kCodeCount) return damaged(rank);
-  if (code != Code::ok)
-    answer.opened = Status(code, fmt::format("rank {} on {} can not start: {}", rank, host, cause), hint);
+  if (code != Code::ok) answer.opened = can_not_start(rank, host, Status(code, cause, hint));
   const auto count = reader.number<std::uint32_t>();
   for (std::uint32_t i = 0; i < count && reader.good(); ++i)
     answer.unreached.push_back(static_cast<Rank>(reader.number<std::uint32_t>()));

@@ -33,12 +33,14 @@ Result<Hello> decode_hello(const Bytes& bytes, Rank rank);
 /// What a rank says when a transport has been chosen: where its endpoints are, or why they are not.
 struct Answer {
   Status opened;
-  std::vector<Rank> unreached;  // smaller ranks that the transport promised
+  std::vector<Rank> unreached;  // ranks that the transport promised
   std::string why_unreached;    // the first of them
   Bytes data, pairs;            // addresses, where all are reached
 };
 Bytes encode(const Answer& answer);
-/// refused: it says nothing sensible. A failure in `opened` names `rank` and its host.
+/// What all ranks say of a rank that could not open its endpoints.
+Status can_not_start(Rank rank, const std::string& host, const Status& why);
+/// refused: it says nothing sensible. A failure in `opened` is as of can_not_start().
 Result<Answer> decode_answer(const Bytes& bytes, Rank rank, const std::string& host);
 
 }  // namespace rondel

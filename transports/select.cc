@@ -165,7 +165,8 @@ Result<Choice> select_transport(std::span<const Offers> by_rank, std::span<const
 std::vector<Rank> beacons_to_try(std::string_view name, std::span<const Offers> by_rank, Rank rank) {
   const std::string& domain = joined_by_beacon(*find_probe(by_rank[static_cast<std::size_t>(rank)], name));
   std::vector<Rank> owners;
-  for (Rank other = 0; other < rank && !domain.empty(); ++other) {
+  for (Rank other = 0; other < std::ssize(by_rank) && !domain.empty(); ++other) {
+    if (other == rank) continue;
     const Probe& probe = *find_probe(by_rank[static_cast<std::size_t>(other)], name);
     if (!probe.beacon.empty() && joined_by_beacon(probe) == domain) owners.push_back(other);
   }
@@ -183,9 +184,12 @@ void separate(std::string_view name, std::span<Offers> by_rank,
     const std::string& domain = joined_by_beacon(*find_probe(by_rank[rank], name));
     if (domain.empty()) continue;
     auto& groups = groups_of_domain[domain];
-    const auto reaches_all = [&unreached, rank](const std::vector<Rank>& group) {
-      return std::ranges::none_of(group, [&unreached, rank](Rank member) {
-        return std::ranges::find(unreached[rank], member) != unreached[rank].end();
+    const auto reaches = [&unreached](std::size_t from, Rank to) {
+      return std::ranges::find(unreached[from], to) == unreached[from].end();
+    };
+    const auto reaches_all = [&reaches, rank](const std::vector<Rank>& group) {
+      return std::ranges::all_of(group, [&reaches, rank](Rank member) {
+        return reaches(rank, member) && reaches(static_cast<std::size_t>(member), static_cast<Rank>(rank));
       });
     };
     auto group = std::ranges::find_if(groups, reaches_all);

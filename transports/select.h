@@ -37,7 +37,8 @@ Result<Offers> decode_offers(std::span<const std::byte> bytes);
 Result<Choice> select_transport(std::span<const Offers> by_rank, std::span<const std::string> hosts,
                                 std::string_view wanted);
 
-/// Whose beacons of transport `name` rank `rank` has to try: of each two ranks of a domain, the larger does.
+/// Whose beacons of transport `name` rank `rank` has to try: those of all others in its domain, as a way may
+/// be open in one direction only.
 std::vector<Rank> beacons_to_try(std::string_view name, std::span<const Offers> by_rank, Rank rank);
 const Bytes& beacon_of(std::string_view name, const Offers& offers);
 

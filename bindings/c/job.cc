@@ -89,7 +89,8 @@ void JobHold::await_goodbyes() {
     const Status all = job_->store->wait(keys, Deadline::in(kGlance).or_before(deadline));
     if (all.ok()) return;
     if (all.code() == Code::timed_out && !deadline.passed()) continue;
-    log(LogLevel::warn, "closing the job's meeting point while other ranks still use it: {}", all.text());
+    log(in_start ? LogLevel::info : LogLevel::warn,
+        "closing the job's meeting point while other ranks still use it: {}", all.text());
     return;
   }
 }

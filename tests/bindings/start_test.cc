@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <rondel.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -388,6 +389,27 @@ TEST_CASE("a rank that never comes is named at the start timeout") {
                       "names the missing rank: " + text);
         })) == "");
   CHECK(Deadline::Clock::now() - begin < std::chrono::seconds(6));
+}
+
+TEST_CASE("a rank that runs out of descriptors in a start is named by all, as what it is") {
+  const rlim_t limit = GENERATE(14U, 16U, 18U, 20U);
+  ProcessJob job(
+      4, {.start = false, .environment = {}}, [limit](RankTest& test, const Voice&, rondel_comm_t) {
+        const rlimit few{limit, limit};
+        if (test.rank() == 1) test.require(::setrlimit(RLIMIT_NOFILE, &few) == 0, "a limit");
+        rondel_comm_t comm = nullptr;
+        if (rondel_init(nullptr, &comm) == RONDEL_OK) {  // it was enough, here
+          rondel_destroy(comm);
+          return;
+        }
+        const rondel_error_t error = last_error();
+        const std::string text = error.text;
+        test.expect(
+            text.find("Too many open files") == std::string::npos || text.find("rank 1") != std::string::npos,
+            text);
+        if (test.rank() != 1) test.expect_equal(error.peer, 1, text);
+      });
+  CHECK(job.end(std::chrono::seconds(40)) == "");
 }
 
 TEST_CASE("what is no unique id is refused") {
