@@ -92,6 +92,9 @@ Status export_one(const std::string& argument, std::span<const std::string> inhe
                   BaseEnvironment& base) {
   const std::string name(name_in(argument));
   RONDEL_TRY(check_name(name, argument));
+  if (name.ends_with('*') && name.size() != argument.size())
+    return Status(Code::invalid_argument, fmt::format("-x {}: a pattern has no value", argument),
+                  "write -x 'PREFIX*' to pass on what is set here, or -x NAME=value");
   base.named.insert(name);
   if (name.size() != argument.size()) {
     collected[name] = argument;

@@ -177,7 +177,8 @@ int Job::run() {
     for (const auto stream : {agent::Stream::standard_output, agent::Stream::standard_error})
       if (relay_.has_room(stream)) fleet_.return_room(stream);
   }
-  return supervisor_.exit_code();
+  const int code = supervisor_.exit_code();
+  return code == 0 && relay_.lost_in_files() ? 1 : code;
 }
 
 void Job::heard(HostLink& link, agent::FromAgent& message) {

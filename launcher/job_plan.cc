@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "launcher/visible_text.h"
 #include "lib/config.h"
 
 namespace rondel {
@@ -134,13 +135,27 @@ Result<JobPlan> make_plan(const Options& options, std::span<const std::string> i
   plan.net = config->net;
   plan.transport = config->transport;
   plan.ports = config->port_range;
+  plan.encrypt = config->encrypt;
   return plan;
 }
 
+namespace {
+
+/// So that one can tell where a word ends, and no terminal acts on it.
+std::string shown(const std::string& word) {
+  constexpr std::size_t kMostBytes = 4096;
+  const bool plain = !word.empty() && std::ranges::all_of(word, [](char letter) {
+    return letter > ' ' && letter <= '~' && letter != '"' && letter != '\\';
+  });
+  return plain ? word : visible(word, kMostBytes);
+}
+
+}  // namespace
+
 std::string plan_text(const JobPlan& plan) {
   std::string text = "program:";
-  for (const std::string& word : plan.program) text += " " + word;
-  text += "\ndirectory: " + (plan.directory.empty() ? "the current one" : plan.directory);
+  for (const std::string& word : plan.program) text += " " + shown(word);
+  text += "\ndirectory: " + (plan.directory.empty() ? "the current one" : shown(plan.directory));
   text += "\nstandard input: " + (plan.stdin_rank ? "rank " + std::to_string(*plan.stdin_rank) : "nobody");
   text += fmt::format("\nenvironment: {} variables; set by -x:", plan.environment.variables.size());
   for (const std::string& name : plan.environment.chosen) text += " " + name;

@@ -35,6 +35,7 @@ struct JobPlan {
   std::chrono::milliseconds silence{};        ///< likewise: of a host, then it is lost
   std::string net;                            ///< likewise: RONDEL_NET
   std::string transport;                      ///< likewise: RONDEL_TRANSPORT
+  bool encrypt = false;                       ///< likewise: RONDEL_ENCRYPT
   std::string ports;                          ///< likewise: RONDEL_PORTS
   BindTo bind_to = BindTo::none;
   std::vector<CpuSet> local_bindings{};  ///< by local rank of this host, for --dry-run

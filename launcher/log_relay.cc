@@ -51,6 +51,8 @@ Result<UniqueFd> open_file(const std::string& path) {
 struct LogRelay::Source {
   UniqueFd file;
   std::string path;  // of the file
+  std::optional<LineTagger>
+      file_lines{};  // where both streams share it, so that neither cuts the other's lines
   OutputSink* sink;
   LineTagger tagger;
   std::string tag;
@@ -87,8 +89,13 @@ Status LogRelay::add(const OutputNames& names) {
     }
     const std::string tag =
         options_.tag ? fmt::format("[{}]<{}>: ", names.rank, name_of(stream)) : std::string();
-    sources_[{names.rank, stream}] = std::make_unique<Source>(
-        Source{std::move(file), path, &sink_for(stream), LineTagger(mode_of(options_)), tag});
+    auto source = std::make_unique<Source>(Source{.file = std::move(file),
+                                                  .path = path,
+                                                  .sink = &sink_for(stream),
+                                                  .tagger = LineTagger(mode_of(options_)),
+                                                  .tag = tag});
+    if (is_output_pattern(options_.files)) source->file_lines.emplace(LineTagger::Mode::whole_lines);
+    sources_[{names.rank, stream}] = std::move(source);
   }
   return {};
 }
@@ -109,7 +116,11 @@ std::string LogRelay::prefix_of(const Source& source) const {
 void LogRelay::feed(Rank rank, Stream stream, std::string_view piece) {
   Source* const source = find(rank, stream);
   if (source == nullptr) return;
-  if (source->file) write_file(*source, piece);
+  if (source->file) {
+    std::string lines;
+    if (source->file_lines) source->file_lines->feed(piece, {}, lines);
+    write_file(*source, source->file_lines ? lines : piece);
+  }
   if (stream == Stream::standard_error) {
     source->tail.append(piece.substr(piece.size() - std::min(piece.size(), kTailBytes)));
     if (source->tail.size() > kTailBytes) source->tail.erase(0, source->tail.size() - kTailBytes);
@@ -123,6 +134,11 @@ void LogRelay::end(Rank rank, Stream stream) {
   Source* const source = find(rank, stream);
   if (source == nullptr) return;
   if (!source->sink->broken()) source->tagger.finish(prefix_of(*source), source->sink->buffer());
+  if (source->file && source->file_lines) {
+    std::string rest;
+    source->file_lines->finish({}, rest);
+    write_file(*source, rest);
+  }
   source->file.reset();
   source->ended = true;
 }
@@ -135,6 +151,7 @@ void LogRelay::write_file(Source& source, std::string_view piece) {
     } else if (errno != EINTR) {
       say(system_failure(Code::io_error, "writing " + source.path, errno, "the file is incomplete").text());
       source.file.reset();
+      lost_in_files_ = true;
     }
   }
 }

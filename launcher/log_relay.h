@@ -55,6 +55,8 @@ class LogRelay {
   bool pending() const;
   /// Why standard output takes no more: EPIPE, ENOSPC, ...; 0 while it does.
   int output_error() const { return sinks_.front()->error(); }
+  /// A file of --output-filename lacks something, which has been said.
+  bool lost_in_files() const { return lost_in_files_; }
   /// The last lines that a rank wrote to standard error.
   std::vector<std::string> last_error_lines(Rank rank, std::size_t count) const;
 
@@ -72,6 +74,7 @@ class LogRelay {
   std::vector<std::unique_ptr<OutputSink>> sinks_;  // one, when both streams lead to the same place
   std::vector<const OutputSink*> watched_;          // those whose room the loop waits for
   std::map<std::pair<Rank, Stream>, std::unique_ptr<Source>> sources_;
+  bool lost_in_files_ = false;
 };
 
 }  // namespace rondel

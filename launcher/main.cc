@@ -100,6 +100,11 @@ Result<JobPlan> make_checked_plan(const Options& options, const std::string& hos
   auto plan = make_plan(options, inherited_environment(), host);
   RONDEL_TRY(plan);
   RONDEL_TRY(check_transport(plan->transport));
+  std::error_code gone;
+  if (options.directory.empty() && plan->leaves_this_host() && std::filesystem::current_path(gone).empty())
+    return Status(Code::unavailable,
+                  fmt::format("the current directory, where ranks are to run: {}", gone.message()),
+                  "change to one that every host has, or name it with --wdir");
   return plan;
 }
 

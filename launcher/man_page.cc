@@ -83,7 +83,8 @@ constexpr std::string_view kExitStatus =
     "0 when every rank ended with 0; otherwise that of the first rank to fail, or 128 plus the number "
     "of the signal that ended it. 128 plus a signal's number when the launcher was stopped by it, 124 "
     "after \\-\\-timeout, 255 when a rank could not be started or a host was lost, 2 for a wrong "
-    "command line, 141 when nobody reads the output any more. Of doctor: 0 when it found no error, 1 when "
+    "command line, 1 when output could not be written although all ranks ended with 0, 141 when nobody reads "
+    "it any more. Of doctor: 0 when it found no error, 1 when "
     "it found one, 128 plus a signal's number when it was stopped, 2 for a wrong command line.";
 
 constexpr std::string_view kExamples =

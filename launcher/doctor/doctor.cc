@@ -157,6 +157,10 @@ Status Doctor::prepare(LocalAgent local, const Result<rlimit>& descriptor_limit)
     findings_.hosts.push_back(std::move(found));
   }
   patients_.resize(findings_.hosts.size());
+  if (plan_.encrypt && plan_.leaves_this_host())
+    add_own(Status(Code::unsupported,
+                   "RONDEL_ENCRYPT=1 asks for encrypted links between hosts, which this version can not make",
+                   "unset it"));
   if (plan_.leaves_this_host()) {
     auto store = start_job_store(plan_, secret_);
     if (store.ok())

@@ -41,13 +41,28 @@ std::string ports_text(const Findings& findings) {
 
 bool has(const std::string& text, std::string_view words) { return text.find(words) != std::string::npos; }
 
+const NicFacts* nic_with(const HostFacts& facts, const std::string& address) {
+  const auto found = std::find_if(facts.nics.begin(), facts.nics.end(),
+                                  [&address](const NicFacts& nic) { return nic.address == address; });
+  return found == facts.nics.end() ? nullptr : &*found;
+}
+
+bool is_address_of(const Findings& findings, const std::string& label, const std::string& address) {
+  return std::ranges::any_of(findings.hosts, [&label, &address](const HostFindings& host) {
+    return host.label == label && host.facts && nic_with(*host.facts, address) != nullptr;
+  });
+}
+
 /// What to do when `from` does not get through to `to`.
 std::string connect_fix(const Findings& findings, const std::string& from, const std::string& to,
-                        const agent::Attempt& failed) {
+                        const agent::Attempt& failed, const std::string& one_of_from) {
   const std::string address = host_in(failed.address);
   const std::string& why = failed.why_not;
-  if (has(why, "another host answers"))
-    return fmt::format("choose a network whose addresses differ from host to host with --net");
+  if (has(why, "another host answers") || is_address_of(findings, one_of_from, address))
+    return fmt::format(
+        "{} is an address of {} itself: choose a network whose addresses differ from host to host with "
+        "--net",
+        address, one_of_from);
   const std::string route = fmt::format("'ip route get {}' on {} shows the way", address, from);
   if (has(why, "Permission denied") || has(why, "not permitted"))
     return fmt::format("a rule of {} itself forbids it: look at its firewall and at 'ip rule'; {}", from,
@@ -123,12 +138,12 @@ class Unreached {
     const bool harmless =
         std::ranges::all_of(pairs, [this](const HostPair& pair) { return is_harmless(pair); });
     const std::string others = "the others";
-    problems_.push_back(
-        {harmless ? Severity::warning : Severity::error,
-         {label(host)},
-         fmt::format("{}{}; from {} {}", words, harmless ? kHarmless : "", label(pairs.front().first),
-                     said(first)),
-         connect_fix(findings_, to ? others : label(host), to ? label(host) : others, first)});
+    problems_.push_back({harmless ? Severity::warning : Severity::error,
+                         {label(host)},
+                         fmt::format("{}{}; from {} {}", words, harmless ? kHarmless : "",
+                                     label(pairs.front().first), said(first)),
+                         connect_fix(findings_, to ? others : label(host), to ? label(host) : others, first,
+                                     label(pairs.front().first))});
     for (const HostPair& pair : pairs) failed_.erase(pair);
   }
 
@@ -150,7 +165,7 @@ class Unreached {
                       fmt::format("{} can not connect to {}{}{}; {}", label(from), label(to),
                                   back ? fmt::format(" (but {} to {})", label(to), label(from)) : "",
                                   harmless ? kHarmless : "", said(*attempt)),
-                      connect_fix(findings_, label(from), label(to), *attempt)});
+                      connect_fix(findings_, label(from), label(to), *attempt, label(from))});
     }
     for (Problem& one : bounded(std::move(errors), Severity::error, "pairs of hosts can not connect"))
       problems_.push_back(std::move(one));
@@ -173,14 +188,8 @@ void add_store_problems(const Findings& findings, std::vector<Problem>& problems
         {Severity::error,
          {host.label},
          fmt::format("{} can not connect to this host, where ranks meet; {}", host.label, said(*path.failed)),
-         connect_fix(findings, host.label, "this host", *path.failed)});
+         connect_fix(findings, host.label, "this host", *path.failed, host.label)});
   }
-}
-
-const NicFacts* nic_with(const HostFacts& facts, const std::string& address) {
-  const auto found = std::find_if(facts.nics.begin(), facts.nics.end(),
-                                  [&address](const NicFacts& nic) { return nic.address == address; });
-  return found == facts.nics.end() ? nullptr : &*found;
 }
 
 /// The network as text: what its addresses have in common.

@@ -119,6 +119,8 @@ END
     json 'd["hosts"][1]["lost"] is None and d["hosts"][1]["facts"]["open_files"]["hard"] == 40'
     json '[p["severity"] for p in d["problems"] if p["hosts"] == ["h1"]] == ["error"]'
     json 'all(p["problem"] and p["fix"] for p in d["problems"])'
+    RONDEL_ENCRYPT=1 examine 1 -H h4 --remote-path "$work/bin/rondelrun"
+    shows 'ERROR this host: RONDEL_ENCRYPT=1 asks for encrypted links'
     nothing_is_left
     ;;
   networks) # addresses of version 6 alone; thirty bridges on one host; one network that leads nowhere; MTUs

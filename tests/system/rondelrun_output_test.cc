@@ -127,6 +127,16 @@ TEST_CASE("a pattern names one file for both streams of a rank") {
     CHECK_THAT(text, Contains(fmt::format("out {}\n", std::stoi(rank))) &&
                          Contains(fmt::format("err {}\n", std::stoi(rank))));
   }
+  RunningLauncher both({.arguments = {"-np", "1", "--output-filename", folder.path() + "/whole-%r", "sh",
+                                      "-c", "printf AAA; sleep 0.3; echo err >&2; sleep 0.3; printf BBB"}});
+  CHECK(both.wait() == 0);
+  CHECK(file_text(folder.path() + "/whole-0") == "err\nAAABBB\n");  // whole lines
+  REQUIRE(std::system(("mkdir -p '" + folder.path() + "/rank.0' && ln -s /dev/full '" + folder.path() +
+                       "/rank.0/stdout'")
+                          .c_str()) == 0);
+  RunningLauncher full({.arguments = {"-np", "1", "--output-filename", folder.path(), "echo", "lost"}});
+  CHECK(full.wait() == 1);
+  CHECK_THAT(full.error(), Contains("the file is incomplete"));
   RunningLauncher wrong({.arguments = {"-np", "2", "--output-filename", "%q", "true"}});
   CHECK(wrong.wait() == 2);
 }

@@ -235,12 +235,22 @@ TEST_CASE("wrong command lines and settings are usage errors") {
   CHECK_THAT(error, Contains("RONDEL_TIMEOUT_S"));
 }
 
+TEST_CASE("a directory that is gone is refused, instead of ranks in another one") {
+  const rondel::test::TemporaryDirectory folder;
+  const std::string script =
+      "mkdir '" + folder.path() + "/gone' && cd '" + folder.path() + "/gone' && rmdir '" + folder.path() +
+      "/gone' && exec '" RONDELRUN_PATH "' -H h1,h2 true 2>'" + folder.path() + "/error'";
+  CHECK(WEXITSTATUS(std::system(script.c_str())) == 2);
+  CHECK_THAT(file_text(folder.path() + "/error"), Contains("the current directory") && Contains("--wdir"));
+}
+
 TEST_CASE("a transport that nobody knows is refused before anything starts") {
   std::string error;
   CHECK(run_for_code({"-np", "2", "--transport", "tpc", "true"}, error) == 2);
   CHECK_THAT(error,
              Contains("there is no transport 'tpc'") && Contains("did you mean tcp?") && Contains("shm+tcp"));
   CHECK(run_for_code({"-np", "2", "-x", "RONDEL_TRANSPORT=rdma", "true"}, error) == 2);
+  CHECK(run_for_code({"-np", "2", "-x", "OMP_*=3", "true"}, error) == 2);
 }
 
 TEST_CASE("options can be in a file") {

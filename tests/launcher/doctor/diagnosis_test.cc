@@ -181,6 +181,24 @@ TEST_CASE("few ports are an error only where ranks listen") {
   CHECK(errors_in(diagnose(findings)) == 1);
 }
 
+TEST_CASE("hosts that share an address are told to leave it, not to open a firewall") {
+  Findings findings = healthy(3);
+  for (HostFindings& host : findings.hosts) {
+    host.facts->nics.push_back({.name = "docker0", .address = "172.17.0.1", .prefix_bits = 16, .mtu = 1500});
+    for (auto& attempt : host.attempts) {
+      attempt.address = "172.17.0.1:4000";
+      attempt.reached = false;
+      attempt.why_not = "nobody listens on 172.17.0.1:4000 (connection refused)";
+    }
+  }
+  findings.measured.clear();
+  const auto problems = diagnose(findings);
+  REQUIRE(errors_in(problems) > 0);
+  for (const Problem& one : problems)
+    CHECK_THAT(one.fix,
+               Contains("172.17.0.1 is an address of h") && Contains("with --net") && !Contains("firewall"));
+}
+
 TEST_CASE("a way that no rank takes is a warning: of two ranks the smaller connects to the larger") {
   Findings findings = healthy(3);
   close_way(findings, 2, 0);
