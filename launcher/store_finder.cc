@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "lib/interfaces.h"
+#include "lib/store/dial.h"
 #include "lib/store/socket.h"
-#include "lib/store/tcp_client.h"
 
 namespace rondel {
 namespace {
@@ -84,21 +84,24 @@ StoreSearch::StoreSearch(std::vector<std::string> stores, const std::string& lik
     : stores_(std::move(stores)), secret_(secret), deadline_(deadline), patience_(kFirstPatience) {
   std::stable_partition(stores_.begin(), stores_.end(),
                         [&likely](const std::string& store) { return host_in(store) == likely; });
+  failures_ = stores_;
 }
 
 std::optional<Result<std::string>> StoreSearch::try_next() {
   const std::string& address = stores_[next_];
-  const auto store = connect_tcp_store(address, secret_, Deadline::in(patience_).or_before(deadline_));
-  if (store.ok()) return address;
-  last_failure_ = store.status().failure().cause;
+  const auto tried =
+      store::dial_once(address, secret_, store::kStoreRole, Deadline::in(patience_).or_before(deadline_));
+  if (tried.ok()) return address;
+  const std::string why = tried.status().failure().cause;
+  failures_[next_] = why.find(address) == std::string::npos ? fmt::format("{}: {}", address, why) : why;
   next_ = (next_ + 1) % stores_.size();
   if (next_ == 0) patience_ = std::min(3 * patience_, kLongestPatience);
   if (!deadline_.passed()) return std::nullopt;
   const std::chrono::duration<double> waited = Deadline::Clock::now() - since_;
-  return Status(Code::unavailable,
-                fmt::format("it can not reach the launcher's host at {} in {:.1f} s; last try: {}",
-                            joined(stores_), waited.count(), last_failure_),
-                "hosts must let one another connect; --net chooses among the launcher's addresses");
+  return Status(
+      Code::unavailable,
+      fmt::format("it can not reach the launcher's host in {:.1f} s: {}", waited.count(), joined(failures_)),
+      "hosts must let one another connect; --net chooses among the launcher's addresses");
 }
 
 std::string own_address(const std::optional<SshRoute>& route) {

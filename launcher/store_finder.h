@@ -49,7 +49,7 @@ class StoreSearch {
   Deadline::Clock::time_point since_ = Deadline::Clock::now();
   std::chrono::milliseconds patience_;
   std::size_t next_ = 0;
-  std::string last_failure_;
+  std::vector<std::string> failures_;  // by store, of its last try; before that its address
 };
 
 /// An address at which other hosts most likely reach this one: where ssh came in, or the first interface's.

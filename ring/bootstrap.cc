@@ -21,6 +21,7 @@ constexpr std::chrono::milliseconds kConnectSlice{2000};
 // All give up at the same moment. Those who can say most speak first: who lacks a link before who waits for
 // their measurements, and of a link's two ends the smaller rank, which dials.
 constexpr std::chrono::milliseconds kOthersFirst{500};
+
 Status differ(std::string_view setting, Rank rank, const std::string& first, const std::string& other) {
   const auto shown = [](const std::string& value) { return value.empty() ? std::string("not set") : value; };
   return Status(

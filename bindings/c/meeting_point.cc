@@ -151,9 +151,8 @@ Result<Joined> join_through(const Config& config, const Rendezvous& rendezvous, 
     last = std::move(store).status();
     std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(kPause, deadline.left()));
   }
-  const bool network = !last.failure().hint.empty();
   return with_hint(std::move(last).with("joining the meeting point that rank 0 keeps"),
-                   network ? "" : "see that rank 0 runs: what was found may be of an earlier job");
+                   "see that rank 0 runs: what was found may be of an earlier job");
 }
 
 }  // namespace rondel::c

@@ -236,8 +236,6 @@ class FileStore final : public Store {
 };
 
 Result<std::unique_ptr<FileStore>> open_directory(const std::string& directory) {
-  if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
-    return system_failure(Code::unavailable, "creating the store directory " + directory, errno);
   UniqueFd opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened) return system_failure(Code::unavailable, "opening the store directory " + directory, errno);
   struct stat facts {};
@@ -258,6 +256,8 @@ Result<std::unique_ptr<FileStore>> open_directory(const std::string& directory) 
 }  // namespace
 
 Result<std::unique_ptr<Store>> open_file_store(const std::string& directory) {
+  if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
+    return system_failure(Code::unavailable, "creating the store directory " + directory, errno);
   auto store = open_directory(directory);
   RONDEL_TRY(store);
   return std::unique_ptr<Store>(std::move(store).value());

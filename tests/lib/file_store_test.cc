@@ -33,6 +33,9 @@ TEST_CASE("what is taken back is one's own value only") {
   CHECK(take_back(directory.path(), "key", test::bytes_of("mine"), soon()).ok());
   CHECK((*store)->get("key", Deadline::in(std::chrono::milliseconds(0))).code() == Code::timed_out);
   CHECK(take_back(directory.path(), "key", test::bytes_of("mine"), soon()).ok());
+  const std::string gone = directory.path() + "/gone";
+  CHECK(take_back(gone, "key", test::bytes_of("mine"), soon()).code() == Code::unavailable);
+  CHECK_FALSE(std::filesystem::exists(gone));
 }
 
 TEST_CASE("the file store is a store") {

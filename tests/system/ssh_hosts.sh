@@ -129,7 +129,7 @@ case $case_name in
     ip -n "$(name_of 0)" route del blackhole 10.98.0.14/32
     # h3 lets ssh in, but can not connect to the launcher: its answers to ssh leave by the route that is there.
     expect_code 255 -H h3 --start-timeout 3 --net docker0 true
-    says 'host h3: it can not reach the launcher.s host at 172.17.0.1:'
+    says 'host h3: it can not reach the launcher.s host in .* s: .*172.17.0.1:'
     kill "$(cat "$work/sshd_pid.3")"
     wait_until 5 "sshd of h3 has ended" [ ! -d "/proc/$(cat "$work/sshd_pid.3")" ]
     rm "$work/key.3" "$work/key.3.pub"
