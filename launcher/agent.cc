@@ -36,6 +36,7 @@ namespace {
 using Clock = Deadline::Clock;
 using Milliseconds = std::chrono::milliseconds;
 
+constexpr Milliseconds kOrphansPause{1'000};   // between looks for processes that were handed to us
 constexpr Milliseconds kSweepPause{20};        // between looks for processes that should have ended
 constexpr Milliseconds kOutsiderSilence{500};  // after the job's end, for output that outsiders hold open
 constexpr int kSignsPerSilence = 4;            // of life, to a launcher elsewhere
@@ -101,6 +102,7 @@ class Agent {
   bool watches_launcher() const {
     return (ranks_ || examiner_) && silence_.count() > 0 && !paused_ && !abandoned_;
   }
+  void protect_orphans(Clock::time_point now);
   void look_around(Clock::time_point now);
   void end(Clock::time_point now);
   Clock::time_point next_look(Clock::time_point now) const;
@@ -126,6 +128,8 @@ class Agent {
   Milliseconds silence_{};  // of the launcher, then it has vanished; 0: never
   Clock::time_point heard_ = Clock::now();
   Clock::time_point next_sign_ = Clock::time_point::max();
+  Clock::time_point next_orphans_{};
+  std::vector<pid_t> orphans_;  // sessions of which the guardian knows
   Clock::time_point kill_at_ = Clock::time_point::max();
 };
 
@@ -359,6 +363,19 @@ void Agent::abandon() {
   end_job(ranks_->order().grace);
 }
 
+/// A process that left its session, its name and its parents is known only as long as it is this process's
+/// child: the guardian is told before.
+void Agent::protect_orphans(Clock::time_point now) {
+  if (now < next_orphans_ || !ranks_) return;
+  next_orphans_ = now + kOrphansPause;
+  std::vector<pid_t> adopted = adopted_sessions(mark_);
+  for (const pid_t session : adopted)
+    if (std::ranges::find(orphans_, session) == orphans_.end()) guardian_->protect(session);
+  for (const pid_t session : orphans_)  // the number may become a stranger's
+    if (std::ranges::find(adopted, session) == adopted.end()) guardian_->forget(session);
+  orphans_ = std::move(adopted);
+}
+
 void Agent::show_life(Clock::time_point now) {
   if (now < next_sign_ || abandoned_) return;
   send(agent::Alive{});
@@ -367,6 +384,7 @@ void Agent::show_life(Clock::time_point now) {
 
 void Agent::look_around(Clock::time_point now) {
   show_life(now);
+  if (stage_ == Stage::running) protect_orphans(now);
   if (stage_ == Stage::seeking) seek();
   if (watches_launcher() && now - heard_ >= silence_) abandon();
   if (stage_ == Stage::running && now >= kill_at_ && ranks_ && !ranks_->all_ended()) {
@@ -396,6 +414,7 @@ Clock::time_point Agent::next_look(Clock::time_point now) const {
   auto next = abandoned_ ? now + std::chrono::hours(1) : std::min(now + std::chrono::hours(1), next_sign_);
   if (watches_launcher()) next = std::min(next, heard_ + silence_);
   if (!ranks_) return next;
+  if (stage_ == Stage::running) next = std::min(next, next_orphans_);
   if (kill_at_ != Clock::time_point::max() && !ranks_->all_ended())
     next = std::min(next, std::max(kill_at_, now + kSweepPause));
   return next;

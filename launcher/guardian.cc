@@ -26,7 +26,8 @@ bool listen(int pipe, JobMark& mark) {
     if (got < 0 && errno == EINTR) continue;
     if (got != static_cast<ssize_t>(sizeof session)) return false;
     if (session == kDismissal) return true;
-    mark.sessions.push_back(session);
+    if (session > 0) mark.sessions.push_back(session);
+    if (session < 0) std::erase(mark.sessions, -session);
   }
 }
 

@@ -23,8 +23,10 @@ class Guardian {
   ~Guardian();  // dismisses it
 
   pid_t pid() const { return pid_; }
-  /// Tells it of a rank's session.
+  /// Tells it of a session of the job.
   void protect(pid_t session) const;
+  /// That session has died out.
+  void forget(pid_t session) const { protect(-session); }
 
  private:
   Guardian(pid_t pid, UniqueFd pipe) : pid_(pid), pipe_(std::move(pipe)) {}

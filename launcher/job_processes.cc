@@ -2,6 +2,7 @@
 #include "launcher/job_processes.h"
 
 #include <dirent.h>
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -11,13 +12,17 @@
 #include <cerrno>
 #include <charconv>
 #include <memory>
+#include <sstream>
 #include <string_view>
 
 #include "lib/process_facts.h"
+#include "lib/system_files.h"
 #include "lib/unique_fd.h"
 
 namespace rondel {
 namespace {
+
+constexpr std::size_t kMostChildrenBytes = 64 * 1024;
 
 template <class Visit>
 void for_each_pid(const Visit& visit) {
@@ -78,6 +83,20 @@ std::vector<pid_t> living_sessions(const JobMark& mark) {
         !contains(sessions, facts->session))
       sessions.push_back(facts->session);
   });
+  return sessions;
+}
+
+std::vector<pid_t> adopted_sessions(const JobMark& mark) {
+  const pid_t own_session = ::getsid(0);
+  std::istringstream children(
+      whole_text(fmt::format("/proc/self/task/{}/children", ::gettid()), kMostChildrenBytes));
+  std::vector<pid_t> sessions;
+  for (pid_t pid = -1; children >> pid;) {
+    const auto facts = process_facts(pid);
+    if (!facts || !facts->living() || contains(mark.spared, pid) || facts->session == own_session) continue;
+    if (!contains(mark.sessions, facts->session) && !contains(sessions, facts->session))
+      sessions.push_back(facts->session);
+  }
   return sessions;
 }
 

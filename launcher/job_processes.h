@@ -29,6 +29,10 @@ std::size_t signal_job(const JobMark& mark, int signal);
 /// Those of mark.sessions that still have a living process.
 std::vector<pid_t> living_sessions(const JobMark& mark);
 
+/// Sessions of this process's children that are in none of mark.sessions: orphans that the kernel has handed
+/// to it.
+std::vector<pid_t> adopted_sessions(const JobMark& mark);
+
 /// Collects ended orphans that the kernel has handed to this process; the ranks in mark.sessions are left
 /// alone.
 void collect_orphans(const JobMark& mark);

@@ -3,10 +3,15 @@
 // each, nothing of the job is left.
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <fstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/support/sanitizers.h"
 #include "tests/system/stub_ssh.h"
@@ -215,6 +220,32 @@ TEST_CASE("the agent of this host may be killed like the others") {
   CHECK(launcher.wait() == 255);
   CHECK_THAT(launcher.error(), Contains(fmt::format("its agent (process {}) was killed by signal 9", agent)));
   CHECK(launcher.nothing_is_left());
+}
+
+TEST_CASE("a killed agent leaves nothing behind, not even what has left session, name and parents") {
+  const StubSsh ssh;
+  const std::string daemon =
+      "env -i /bin/sh -c '(setsid sleep 300 &)'; sleep 0.1; echo ready; exec sleep 300";
+  RunningLauncher launcher(
+      ssh.setup({.arguments = {"-H", "a:2", "--kill-grace", "0.3", "sh", "-c", daemon}}));
+  REQUIRE(launcher.wait_for_output("ready", 2));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // the agent looks once a second
+  std::vector<pid_t> daemons;
+  std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", agent_of(launcher)));
+  for (pid_t pid = -1; children >> pid;)
+    if (file_text(fmt::format("/proc/{}/comm", pid)) == "sleep\n" && ::getsid(pid) == pid)
+      daemons.push_back(pid);
+  REQUIRE(daemons.size() >= 2);
+  ::kill(agent_of(launcher), SIGKILL);
+  CHECK(launcher.wait() == 255);
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+  const auto living = [&daemons] {
+    return std::ranges::any_of(
+        daemons, [](pid_t pid) { return file_text(fmt::format("/proc/{}/comm", pid)) == "sleep\n"; });
+  };
+  while (living() && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK_FALSE(living());
 }
 
 TEST_CASE("an agent that is asked to end by its own host ends its ranks first") {
