@@ -142,8 +142,17 @@ Status read_hosts(Options& options) {
   return {};
 }
 
+/// ssh would only warn, and go on without it. What it expands itself can not be looked at.
+Status check_identity(const std::string& file) {
+  if (file.empty() || file.front() == '~' || file.find('%') != std::string::npos) return {};
+  if (::access(file.c_str(), R_OK) == 0) return {};
+  return system_failure(Code::unavailable, fmt::format("-i {}", file), errno,
+                        "name the private key that ssh is to use");
+}
+
 Status complete_hosts(Options& options) {
   RONDEL_TRY(read_hosts(options));
+  RONDEL_TRY(check_identity(options.ssh.identity_file));
   if (!options.ssh.remote_path.empty()) return {};
   std::error_code error;
   options.ssh.remote_path = std::filesystem::read_symlink("/proc/self/exe", error).string();

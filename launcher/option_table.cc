@@ -155,10 +155,11 @@ void add_job_options(CLI::App& app, RawOptions& raw) {
   app.add_option("--timeout", raw.timeout_s, "Stop the job after S seconds, with exit status 124.")
       ->type_name("S")
       ->check(seconds_validator());
-  app.add_option("--start-timeout", raw.start_timeout_s,
-                 "Name the missing ranks, with the last that they wrote to standard error, when some have "
-                 "joined the job and others have not S seconds later. "
-                 "Sets RONDEL_START_TIMEOUT_S for the ranks.")
+  app.add_option(
+         "--start-timeout", raw.start_timeout_s,
+         "Name the missing ranks, with the last that they wrote to standard error, when some have "
+         "joined the job and others have not shortly before S seconds are over, when the others give up. "
+         "Sets RONDEL_START_TIMEOUT_S for the ranks.")
       ->type_name("S")
       ->check(seconds_validator());
   app.add_option("--kill-grace", raw.kill_grace_s,

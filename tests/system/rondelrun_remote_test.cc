@@ -13,6 +13,7 @@
 #include <string>
 
 #include "lib/store/socket.h"
+#include "tests/lib/temporary_directory.h"
 #include "tests/system/stub_ssh.h"
 
 using Catch::Matchers::Contains;
@@ -72,11 +73,13 @@ std::string in_shell_words(const std::string& path) {
 
 TEST_CASE("ssh is called with the user's words first, ours behind them, and nothing that is secret") {
   const StubSsh ssh;
-  RunningLauncher launcher(
-      ssh.setup({.arguments = {"-H", "me@first:1,[::1]:0002", "-p", "2222", "-i", "key file", "--ssh-arg",
-                               "-oProxyJump=x y", "--ssh-arg=-v", "-x", "ODD_VALUE=hidden", kHelper, "report",
-                               "argument"},
-                 .environment = {"RONDEL_TEST_PASSWORD=hidden"}}));
+  const rondel::test::TemporaryDirectory folder;
+  const std::string key = folder.path() + "/key file";
+  std::ofstream(key) << "secret";
+  RunningLauncher launcher(ssh.setup(
+      {.arguments = {"-H", "me@first:1,[::1]:0002", "-p", "2222", "-i", key, "--ssh-arg", "-oProxyJump=x y",
+                     "--ssh-arg=-v", "-x", "ODD_VALUE=hidden", kHelper, "report", "argument"},
+       .environment = {"RONDEL_TEST_PASSWORD=hidden"}}));
   CHECK(launcher.wait() == 0);
   const Words expected{"-oProxyJump=x y",
                        "-v",
@@ -96,7 +99,7 @@ TEST_CASE("ssh is called with the user's words first, ours behind them, and noth
                        "-p",
                        "2222",
                        "-i",
-                       "key file",
+                       key,
                        "-l",
                        "me",
                        "first",

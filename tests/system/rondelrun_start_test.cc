@@ -251,6 +251,8 @@ TEST_CASE("a transport that nobody knows is refused before anything starts") {
              Contains("there is no transport 'tpc'") && Contains("did you mean tcp?") && Contains("shm+tcp"));
   CHECK(run_for_code({"-np", "2", "-x", "RONDEL_TRANSPORT=rdma", "true"}, error) == 2);
   CHECK(run_for_code({"-np", "2", "-x", "OMP_*=3", "true"}, error) == 2);
+  CHECK(run_for_code({"-H", "h1", "-i", "/no/such/key", "true"}, error) == 2);
+  CHECK_THAT(error, Contains("-i /no/such/key: No such file"));
 }
 
 TEST_CASE("options can be in a file") {
