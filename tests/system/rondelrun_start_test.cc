@@ -89,6 +89,21 @@ TEST_CASE("ranks run on the cores of the launcher, in its directory or the one a
   CHECK(facts_of(there).at(1).at("directory") == std::filesystem::canonical(folder.path()));
 }
 
+TEST_CASE("more ranks than cores share those that the launcher may use, and nobody is bound") {
+  cpu_set_t all, one;
+  REQUIRE(::sched_getaffinity(0, sizeof all, &all) == 0);
+  CPU_ZERO(&one);
+  for (int core = 0; CPU_COUNT(&one) == 0; ++core)
+    if (CPU_ISSET(core, &all)) CPU_SET(core, &one);
+  REQUIRE(::sched_setaffinity(0, sizeof one, &one) == 0);
+  RunningLauncher launcher({.arguments = {"-v", "-np", "4", kHelper, "report"}});
+  const int code = launcher.wait();
+  REQUIRE(::sched_setaffinity(0, sizeof all, &all) == 0);
+  CHECK(code == 0);
+  for (const auto& [rank, facts] : facts_of(launcher)) CHECK(facts.at("cores") == "1");
+  CHECK_THAT(launcher.error(), Contains("4 ranks share 1 cores"));
+}
+
 TEST_CASE("hosts that are this one start a rank for each slot, however they are named") {
   RunningLauncher list({.arguments = {"-H", "localhost:1,127.0.0.1:2", "-H", "[::1]", kHelper, "report"}});
   REQUIRE(list.wait() == 0);
