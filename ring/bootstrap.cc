@@ -146,7 +146,7 @@ Transport* Bootstrap::chosen() const {
 Status Bootstrap::try_beacons(Answer& answer) const {
   for (const Rank owner : beacons_to_try(attachment_.transport, offers_, options_.rank)) {
     const auto index = static_cast<std::size_t>(owner);
-    const Status reached = chosen()->try_beacon(beacon_of(attachment_.transport, offers_[index]));
+    Status reached = chosen()->try_beacon(beacon_of(attachment_.transport, offers_[index]));
     if (reached.code() == Code::out_of_resources) return reached;
     if (reached.ok()) continue;
     if (answer.unreached.empty())

@@ -152,7 +152,10 @@ Result<Cost> Calibration::run() {
 
 Result<Cost> measure_cost(Endpoint& endpoint, Rank rank, Rank size, const liveness::Watch& watch,
                           Deadline deadline) {
-  return Calibration(endpoint, rank, size, watch, deadline).run();
+  Calibration calibration(endpoint, rank, size, watch, deadline);
+  auto cost = calibration.run();
+  if (!cost.ok()) endpoint.abort(cost.code());  // what is posted names memory and completions that go now
+  return cost;
 }
 
 }  // namespace rondel
