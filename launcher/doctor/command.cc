@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <set>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 
 #include "launcher/job_order.h"
@@ -76,7 +78,8 @@ std::string next_command(std::span<const std::string> arguments, const Options& 
   const auto own = arguments.subspan(std::min<std::size_t>(1, arguments.size()));
   const auto options_end = own.end() - static_cast<std::ptrdiff_t>(options.program.size());
   std::copy_if(own.begin(), options_end, std::back_inserter(words), [](const std::string& word) {
-    return !word.ends_with("-json") && !word.ends_with("-dry-run");  // with one dash or two
+    constexpr std::array<std::string_view, 4> kNotForJobs{"--json", "-json", "--dry-run", "-dry-run"};
+    return std::ranges::find(kNotForJobs, word) == kNotForJobs.end();
   });
   if (!options.program.empty()) {
     words.insert(words.end(), options.program.begin(), options.program.end());

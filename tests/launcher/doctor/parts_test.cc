@@ -151,6 +151,9 @@ TEST_CASE("commands for people are what they would type") {
   const std::vector<std::string> arguments{"doctor", "-H", "a,b", "--json", "./train", "two words"};
   const std::string next = doctor::next_command(arguments, options, false);
   CHECK(next.ends_with("-H a,b ./train two\\ words"));
+  const std::vector<std::string> odd{"doctor",    "--json",  "-dry-run", "--wdir",
+                                     "data-json", "./train", "two words"};
+  CHECK(doctor::next_command(odd, options, false).ends_with(" --wdir data-json ./train two\\ words"));
   options.program.clear();
   options.ranks = 3;
   CHECK(doctor::next_command(std::vector<std::string>{"doctor"}, options, true).find("-np 3 ") !=
