@@ -50,9 +50,8 @@ Result<UniqueFd> open_file(const std::string& path) {
 
 struct LogRelay::Source {
   UniqueFd file;
-  std::string path;  // of the file
-  std::optional<LineTagger>
-      file_lines{};  // where both streams share it, so that neither cuts the other's lines
+  std::string path;                        // of the file
+  std::optional<LineTagger> file_lines{};  // where both streams share it: neither cuts the other's
   OutputSink* sink;
   LineTagger tagger;
   std::string tag;

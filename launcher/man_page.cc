@@ -70,10 +70,8 @@ constexpr std::string_view kDoctor =
     "of RONDEL_PORTS when that is set, and to this host; and pairs of hosts, one after the other, measure "
     "round trip and bandwidth. Where there are more pairs than half a minute is enough for, some are left "
     "out.\n.PP\nOne page, or with \\-\\-json an object, says what was found, what is wrong and how it is "
-    "mended: an error would keep this job, or one with other buffers, from starting or from running, a "
-    "warning would "
-    "not. A way that only ranks in another order would take is a warning: of two ranks the smaller connects. "
-    "A host that can "
+    "mended: an error would keep a job from starting or from running, a warning would not. A way that only "
+    "ranks in another order would take is a warning: of two ranks the smaller connects. A host that can "
     "not be examined keeps no other from being. A program may follow, and is not started: it becomes part of "
     "the "
     "command to go on with. (A program that is itself called doctor is started with an option in front of "
@@ -84,8 +82,8 @@ constexpr std::string_view kExitStatus =
     "of the signal that ended it. 128 plus a signal's number when the launcher was stopped by it, 124 "
     "after \\-\\-timeout, 255 when a rank could not be started or a host was lost, 2 for a wrong "
     "command line, 1 when output could not be written although all ranks ended with 0, 141 when nobody reads "
-    "it any more. Of doctor: 0 when it found no error, 1 when "
-    "it found one, 128 plus a signal's number when it was stopped, 2 for a wrong command line.";
+    "it any more. Of doctor: 0 when it found no error, 1 when it found one, 128 plus a signal's number when "
+    "it was stopped, 2 for a wrong command line.";
 
 constexpr std::string_view kExamples =
     ".nf\nrondelrun \\-np 4 ./train\nrondelrun \\-np 2 \\-x OMP_NUM_THREADS=1 python3 train.py \\-\\-epochs "

@@ -275,8 +275,7 @@ std::string usage_text() {
       "\nExit status: 0 when all ranks ended with 0; else that of the first rank to fail, 128 + its signal; "
       "124 after\n"
       "--timeout; 255 when a rank could not be started or a host was lost; 2 for a wrong command line; 141 "
-      "when "
-      "nobody\nreads the output any more.\n";
+      "when nobody\nreads the output any more.\n";
   return text;
 }
 

@@ -118,11 +118,10 @@ Status Health::judge_start(const Status& status) {
   if (alarmed()) return judge_alarm();
   Failure failure = status.failure();
   failure.rank = rank_;
-  if (status.code() == Code::peer_lost && member_ != nullptr) {
+  if (status.code() == Code::peer_lost && member_ != nullptr)
     member_->suspect(watch_->context(), failure.peer, failure.cause);
-    return verdict_or(Status(status.code(), std::move(failure)), kStartPatience);
-  }
-  report(status.code(), failure.peer, failure.cause, failure.hint);
+  else
+    report(status.code(), failure.peer, failure.cause, failure.hint);
   return verdict_or(Status(status.code(), std::move(failure)), kStartPatience);
 }
 

@@ -157,11 +157,12 @@ Status Doctor::prepare(LocalAgent local, const Result<rlimit>& descriptor_limit)
     findings_.hosts.push_back(std::move(found));
   }
   patients_.resize(findings_.hosts.size());
-  if (plan_.encrypt && plan_.leaves_this_host())
-    add_own(Status(Code::unsupported,
-                   "RONDEL_ENCRYPT=1 asks for encrypted links between hosts, which this version can not make",
-                   "unset it"));
   if (plan_.leaves_this_host()) {
+    if (plan_.encrypt)
+      add_own(
+          Status(Code::unsupported,
+                 "RONDEL_ENCRYPT=1 asks for encrypted links between hosts, which this version can not make",
+                 "unset it"));
     auto store = start_job_store(plan_, secret_);
     if (store.ok())
       store_ = *std::move(store);

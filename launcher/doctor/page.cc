@@ -211,11 +211,8 @@ class Page {
     for (const TransportFacts& one : first->facts->transports) {
       const bool everywhere =
           std::all_of(findings_.hosts.begin(), findings_.hosts.end(), [&one](const HostFindings& host) {
-            if (!host.facts) return true;
-            const auto& all = host.facts->transports;
-            return std::any_of(all.begin(), all.end(), [&one](const TransportFacts& other) {
-              return other.name == one.name && other.usable && other.domain == one.domain;
-            });
+            const TransportFacts* other = host.facts ? transport_of(*host.facts, one.name) : &one;
+            return other != nullptr && other->usable && other->domain == one.domain;
           });
       if (everywhere) common += (common.empty() ? "" : ", ") + one.name;
     }

@@ -37,6 +37,18 @@ void expect_sum(RankTest& test, rondel_comm_t comm) {
   test.expect_equal(value, rondel_size(comm) * (rondel_size(comm) + 1) / 2, "sum over all ranks");
 }
 
+/// Of this process.
+void set_variables(const std::vector<std::pair<const char*, std::string>>& variables) {
+  for (const auto& [name, value] : variables) ::setenv(name, value.c_str(), 1);
+}
+
+/// A file with a secret that only its owner can read.
+std::string make_secret_file(const TemporaryFolder& folder) {
+  const std::string path = folder.path() + "/secret";
+  REQUIRE(std::system(("umask 077; head -c 32 /dev/urandom > " + path).c_str()) == 0);
+  return path;
+}
+
 std::size_t entries_of(const char* directory) {
   std::size_t count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(directory)) ++count;
@@ -198,12 +210,10 @@ TEST_CASE("start, use and end, fifty times in one process, leaving nothing behin
 TEST_CASE("a job that ends well leaves nothing of its secret in the directory where it met") {
   TemporaryFolder folder;
   ProcessWorld world(2, [&folder](RankTest& test, const Voice&) {
-    for (const auto& [name, value] :
-         std::vector<std::pair<const char*, std::string>>{{"RONDEL_RANK", std::to_string(test.rank())},
-                                                          {"RONDEL_SIZE", "2"},
-                                                          {"RONDEL_STORE", "file://" + folder.path()},
-                                                          {"RONDEL_START_TIMEOUT_S", "20"}})
-      ::setenv(name, value.c_str(), 1);
+    set_variables({{"RONDEL_RANK", std::to_string(test.rank())},
+                   {"RONDEL_SIZE", "2"},
+                   {"RONDEL_STORE", "file://" + folder.path()},
+                   {"RONDEL_START_TIMEOUT_S", "20"}});
     rondel_comm_t comm = nullptr;
     require_ok(test, rondel_init(nullptr, &comm), nullptr, "start");
     expect_sum(test, comm);
@@ -217,16 +227,14 @@ TEST_CASE("a job that ends well leaves nothing of its secret in the directory wh
 TEST_CASE("torchrun's environment on one host") {
   TemporaryFolder runtime;
   ProcessWorld world(3, [&runtime](RankTest& test, const Voice&) {
-    for (const auto& [name, value] :
-         std::vector<std::pair<const char*, std::string>>{{"RANK", std::to_string(test.rank())},
-                                                          {"WORLD_SIZE", "3"},
-                                                          {"LOCAL_RANK", std::to_string(test.rank())},
-                                                          {"LOCAL_WORLD_SIZE", "3"},
-                                                          {"MASTER_ADDR", "a-name-that-nobody-has.invalid"},
-                                                          {"MASTER_PORT", "29500"},
-                                                          {"XDG_RUNTIME_DIR", runtime.path()},
-                                                          {"RONDEL_START_TIMEOUT_S", "20"}})
-      ::setenv(name, value.c_str(), 1);
+    set_variables({{"RANK", std::to_string(test.rank())},
+                   {"WORLD_SIZE", "3"},
+                   {"LOCAL_RANK", std::to_string(test.rank())},
+                   {"LOCAL_WORLD_SIZE", "3"},
+                   {"MASTER_ADDR", "a-name-that-nobody-has.invalid"},
+                   {"MASTER_PORT", "29500"},
+                   {"XDG_RUNTIME_DIR", runtime.path()},
+                   {"RONDEL_START_TIMEOUT_S", "20"}});
     for (int round = 0; round < 2; ++round) {
       rondel_comm_t comm = nullptr;
       require_ok(test, rondel_init(nullptr, &comm), nullptr, "start");
@@ -242,14 +250,12 @@ TEST_CASE("torchrun's environment on one host") {
 
 TEST_CASE("several hosts without a secret are refused with the fix") {
   ProcessWorld world(1, [](RankTest& test, const Voice&) {
-    for (const auto& [name, value] :
-         std::vector<std::pair<const char*, const char*>>{{"RANK", "1"},
-                                                          {"WORLD_SIZE", "2"},
-                                                          {"LOCAL_RANK", "0"},
-                                                          {"LOCAL_WORLD_SIZE", "1"},
-                                                          {"MASTER_ADDR", "192.0.2.7"},
-                                                          {"MASTER_PORT", "29500"}})
-      ::setenv(name, value, 1);
+    set_variables({{"RANK", "1"},
+                   {"WORLD_SIZE", "2"},
+                   {"LOCAL_RANK", "0"},
+                   {"LOCAL_WORLD_SIZE", "1"},
+                   {"MASTER_ADDR", "192.0.2.7"},
+                   {"MASTER_PORT", "29500"}});
     rondel_comm_t comm = nullptr;
     test.expect_equal(static_cast<int>(rondel_init(nullptr, &comm)), static_cast<int>(RONDEL_REFUSED),
                       "refused");
@@ -264,18 +270,15 @@ TEST_CASE("several hosts without a secret are refused with the fix") {
 
 TEST_CASE("torchrun's environment with a secret file uses the port above MASTER_PORT") {
   TemporaryFolder folder;
-  const std::string secret = folder.path() + "/secret";
-  REQUIRE(std::system(("umask 077; head -c 32 /dev/urandom > " + secret).c_str()) == 0);
+  const std::string secret = make_secret_file(folder);
   const std::uint16_t port = free_port();
   ProcessWorld world(2, [&secret, port](RankTest& test, const Voice&) {
-    for (const auto& [name, value] :
-         std::vector<std::pair<const char*, std::string>>{{"RANK", std::to_string(test.rank())},
-                                                          {"WORLD_SIZE", "2"},
-                                                          {"MASTER_ADDR", "127.0.0.1"},
-                                                          {"MASTER_PORT", std::to_string(port - 1)},
-                                                          {"RONDEL_SECRET_FILE", secret},
-                                                          {"RONDEL_START_TIMEOUT_S", "20"}})
-      ::setenv(name, value.c_str(), 1);
+    set_variables({{"RANK", std::to_string(test.rank())},
+                   {"WORLD_SIZE", "2"},
+                   {"MASTER_ADDR", "127.0.0.1"},
+                   {"MASTER_PORT", std::to_string(port - 1)},
+                   {"RONDEL_SECRET_FILE", secret},
+                   {"RONDEL_START_TIMEOUT_S", "20"}});
     for (int round = 0; round < 3; ++round) {
       rondel_comm_t comm = nullptr;
       require_ok(test, rondel_init(nullptr, &comm), nullptr, "start");
@@ -289,8 +292,7 @@ TEST_CASE("torchrun's environment with a secret file uses the port above MASTER_
 
 TEST_CASE("a port above MASTER_PORT that another program holds is told with its holder and the way out") {
   TemporaryFolder folder;
-  const std::string secret = folder.path() + "/secret";
-  REQUIRE(std::system(("umask 077; head -c 32 /dev/urandom > " + secret).c_str()) == 0);
+  const std::string secret = make_secret_file(folder);
   const UniqueFd squatter(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const std::uint16_t port = free_port();
   sockaddr_in address{};
@@ -301,14 +303,12 @@ TEST_CASE("a port above MASTER_PORT that another program holds is told with its 
   REQUIRE(::listen(squatter.get(), 1) == 0);
   ProcessWorld world(1, [&secret, &squatter, port](RankTest& test, const Voice&) {
     ::close(squatter.get());  // the holder is the parent alone
-    for (const auto& [name, value] :
-         std::vector<std::pair<const char*, std::string>>{{"RANK", "0"},
-                                                          {"WORLD_SIZE", "2"},
-                                                          {"MASTER_ADDR", "127.0.0.1"},
-                                                          {"MASTER_PORT", std::to_string(port - 1)},
-                                                          {"RONDEL_SECRET_FILE", secret},
-                                                          {"RONDEL_START_TIMEOUT_S", "20"}})
-      ::setenv(name, value.c_str(), 1);
+    set_variables({{"RANK", "0"},
+                   {"WORLD_SIZE", "2"},
+                   {"MASTER_ADDR", "127.0.0.1"},
+                   {"MASTER_PORT", std::to_string(port - 1)},
+                   {"RONDEL_SECRET_FILE", secret},
+                   {"RONDEL_START_TIMEOUT_S", "20"}});
     rondel_comm_t comm = nullptr;
     test.expect_equal(static_cast<int>(rondel_init(nullptr, &comm)), static_cast<int>(RONDEL_UNAVAILABLE),
                       "status");

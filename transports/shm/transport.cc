@@ -35,8 +35,7 @@ class ShmTransport final : public Transport {
     probe.bytes_per_second = kExpectedBytesPerSecond;
     const auto host = this_host();
     Status usable = host.ok() ? try_all() : host.status();
-    auto beacon = Beacon::light();
-    if (usable.ok()) usable = beacon.status();
+    if (usable.ok()) usable = light(probe);
     probe.usable = usable.ok();
     if (!usable.ok()) {
       probe.why_not = usable.text();
@@ -45,8 +44,6 @@ class ShmTransport final : public Transport {
     // Sockets of another kernel or network namespace can not be seen, and those of another user are refused.
     probe.domain = fmt::format("{}/{}", host->kernel, ::geteuid());
     probe.joins = "processes of one user on one host";
-    probe.beacon = (*beacon)->address();
-    probe.lit = std::move(beacon).value();
     return probe;
   }
 
@@ -57,7 +54,22 @@ class ShmTransport final : public Transport {
   }
 
  private:
+  /// One beacon serves every probe that is held, such as that of a mux beside this transport's own.
+  Status light(Probe& probe) const {
+    auto beacon = lit_.lock();
+    if (beacon == nullptr) {
+      auto made = Beacon::light();
+      RONDEL_TRY(made);
+      beacon = std::move(made).value();
+      lit_ = beacon;
+    }
+    probe.beacon = beacon->address();
+    probe.lit = std::move(beacon);
+    return {};
+  }
+
   const Config config_;
+  mutable std::weak_ptr<const Beacon> lit_;
 };
 
 }  // namespace
