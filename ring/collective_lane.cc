@@ -10,8 +10,7 @@
 namespace rondel {
 
 CollectiveLane::CollectiveLane(Endpoint* endpoint, std::span<const Bytes> addresses, Rank rank, Rank size,
-                               Planner& planner, Health& health, std::chrono::nanoseconds timeout,
-                               bool direct)
+                               Planner& planner, Health& health, bool direct)
     : known_memory(endpoint),
       endpoint_(endpoint),
       addresses_(addresses),
@@ -19,7 +18,6 @@ CollectiveLane::CollectiveLane(Endpoint* endpoint, std::span<const Bytes> addres
       size_(size),
       planner_(planner),
       health_(health),
-      timeout_(timeout),
       agreement_(make_agreement(rank, size)),
       collective_(endpoint) {
   if (endpoint_ == nullptr) return;
@@ -66,9 +64,8 @@ Status CollectiveLane::begin_next() {
   health_.watch().enter();
   operation.entered = health_.watch().entered();
   operation.sequence = ++begun_;
-  operation.deadline = Deadline::in(timeout_);
   operation.label = make_label(operation.request, operation.sequence);
-  if (endpoint_ == nullptr) return begin_schedule(operation);
+  if (endpoint_ == nullptr) return begin_messages(operation);
   operation.bytes_before = endpoint_->bytes_received();
   if (!wants_direct(operation)) {
     if (direct_) direct_->note_elsewhere(operation);
@@ -89,8 +86,9 @@ void CollectiveLane::begin_direct(Operation& operation) {
 }
 
 Status CollectiveLane::begin_messages(Operation& operation) {
-  return connected_patterns_.contains(operation.plan->pattern) ? begin_schedule(operation)
-                                                               : begin_agreement(operation);
+  operation.plan = planner_.plan_for(operation.request, operation.footprint.in_place);
+  const bool ready = endpoint_ == nullptr || connected_patterns_.contains(operation.plan->pattern);
+  return ready ? begin_schedule(operation) : begin_agreement(operation);
 }
 
 /// All ranks mean the operation that begins: now they may wait for one another.
@@ -100,7 +98,7 @@ Status CollectiveLane::end_agreement() {
     std::vector<Rank> all(static_cast<std::size_t>(size_));
     std::iota(all.begin(), all.end(), Rank{0});
     std::erase(all, rank_);
-    RONDEL_TRY(connect_watched(*endpoint_, addresses_, all, health_.watch(), operation.deadline));
+    RONDEL_TRY(connect_watched(*endpoint_, addresses_, all, health_.watch(), operation.deadline()));
     RONDEL_TRY(direct_->open());
     begin_direct(operation);
     return {};
@@ -120,9 +118,9 @@ Status CollectiveLane::begin_agreement(Operation& operation) {
   return {};
 }
 
-Status CollectiveLane::connect_peers(const Operation& operation) {
+Status CollectiveLane::connect_peers(Operation& operation) {
   const std::vector<Rank> peers = planner_.peers_of(*operation.plan);
-  RONDEL_TRY(connect_watched(*endpoint_, addresses_, peers, health_.watch(), operation.deadline));
+  RONDEL_TRY(connect_watched(*endpoint_, addresses_, peers, health_.watch(), operation.deadline()));
   connected_patterns_.insert(operation.plan->pattern);
   return {};
 }

@@ -22,7 +22,7 @@ class CollectiveLane {
   /// `endpoint` is null for a single rank. `addresses` and everything else outlive the lane.
   /// `direct`: loads and stores are used where they can be.
   CollectiveLane(Endpoint* endpoint, std::span<const Bytes> addresses, Rank rank, Rank size, Planner& planner,
-                 Health& health, std::chrono::nanoseconds timeout, bool direct);
+                 Health& health, bool direct);
 
   /// The operation stays where it is until it is done.
   void enqueue(Operation& operation) { queue_.push_back(&operation); }
@@ -57,7 +57,7 @@ class CollectiveLane {
   void begin_direct(Operation& operation);
   Status begin_agreement(Operation& operation);
   Status begin_schedule(Operation& operation);
-  Status connect_peers(const Operation& operation);
+  Status connect_peers(Operation& operation);
 
   Endpoint* const endpoint_;
   const std::span<const Bytes> addresses_;
@@ -65,7 +65,6 @@ class CollectiveLane {
   const Rank size_;
   Planner& planner_;
   Health& health_;
-  const std::chrono::nanoseconds timeout_;
   const Schedule agreement_;
   Collective collective_;
   std::optional<Direct> direct_;

@@ -41,8 +41,8 @@ Communicator::Body::Body(std::shared_ptr<Job> shared_job, CommunicatorOptions ow
                Tuning(attachment.cost, limits_of(attachment), algorithm, options.segment_bytes),
                attachment.order, attachment.places),
       collectives_(attachment.data.get(), attachment.data_addresses, options.rank, options.size, planner_,
-                   health, options.timeout, !algorithm),
-      pairs_(attachment.pairs.get(), attachment.pair_addresses, options.rank, options.timeout) {}
+                   health, !algorithm),
+      pairs_(attachment.pairs.get(), attachment.pair_addresses, options.rank) {}
 
 Communicator::Body::~Body() {
   const Status gone(Code::aborted, "the communicator was destroyed");
@@ -68,17 +68,16 @@ std::uint64_t Communicator::Body::next_number(CollectiveKind kind) const {
 }
 
 void Communicator::Body::enqueue(Operation& operation) {
-  if (point_to_point(operation.request.kind))
-    pairs_.enqueue(operation);
-  else
-    collectives_.enqueue(operation);
+  if (!point_to_point(operation.request.kind)) return collectives_.enqueue(operation);
+  operation.plan = planner_.plan_for(operation.request, operation.footprint.in_place);
+  pairs_.enqueue(operation);
 }
 
 Status Communicator::Body::run(const CollectiveRequest& request) {
   RONDEL_TRY(check_usable(&request));
   const auto footprint = check_request(request, options.rank, options.size);
   RONDEL_TRY(footprint);
-  direct_.begin(request, *footprint, planner_.plan_for(request, footprint->in_place));
+  direct_.begin(request, *footprint, options.timeout);
   enqueue(direct_);
   return run_to_end(direct_, Deadline::at(Deadline::Clock::time_point::max()));
 }
@@ -88,7 +87,7 @@ Result<OperationId> Communicator::Body::start(const CollectiveRequest& request) 
   const auto footprint = check_request(request, options.rank, options.size);
   RONDEL_TRY(footprint);
   auto operation = std::make_unique<Operation>();
-  operation->begin(request, *footprint, planner_.plan_for(request, footprint->in_place));
+  operation->begin(request, *footprint, options.timeout);
   operation->keep_counts();
   enqueue(*operation);
   started_.emplace(++last_id_, std::move(operation));
@@ -193,9 +192,9 @@ Result<std::size_t> Communicator::Body::progress_both(std::chrono::nanoseconds m
 }
 
 Status Communicator::Body::check_deadlines() {
-  if (!collectives_.idle() && collectives_.current().deadline.passed())
+  if (!collectives_.idle() && collectives_.current().deadline().passed())
     return time_out(collectives_.current(), collectives_.waiting_for());
-  if (!pairs_.idle() && pairs_.most_urgent().deadline.passed())
+  if (!pairs_.idle() && pairs_.most_urgent().deadline().passed())
     return time_out(pairs_.most_urgent(), pairs_.most_urgent().request.root);
   return {};
 }
@@ -290,8 +289,8 @@ std::chrono::nanoseconds Communicator::Body::next_look() {
   if (collectives_.idle() && pairs_.idle()) return std::chrono::nanoseconds::zero();  // never
   std::chrono::nanoseconds in = pairs_.connecting() ? kConnectLook : kDescriptorLook;
   if (drain_until_) in = std::min<std::chrono::nanoseconds>(in, drain_until_->left());
-  if (!collectives_.idle()) in = std::min(in, collectives_.current().deadline.left());
-  if (!pairs_.idle()) in = std::min(in, pairs_.most_urgent().deadline.left());
+  if (!collectives_.idle()) in = std::min(in, collectives_.current().deadline().left());
+  if (!pairs_.idle()) in = std::min(in, pairs_.most_urgent().deadline().left());
   return std::max(in, std::chrono::nanoseconds(1));
 }
 

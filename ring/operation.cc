@@ -6,10 +6,12 @@
 namespace rondel {
 
 void Operation::begin(const CollectiveRequest& asked, const Footprint& touched,
-                      std::shared_ptr<const Plan> made) {
+                      std::chrono::nanoseconds limit) {
   request = asked;
   footprint = touched;
-  plan = std::move(made);
+  plan.reset();
+  limit_ = limit;
+  deadline_.reset();
   done = false;
   status = Status();
 }
@@ -19,6 +21,11 @@ void Operation::keep_counts() {
   receive_counts_.assign(request.receive_counts.begin(), request.receive_counts.end());
   request.counts = counts_;
   request.receive_counts = receive_counts_;
+}
+
+Deadline Operation::deadline() {
+  if (!deadline_) deadline_ = Deadline::in(limit_);
+  return *deadline_;
 }
 
 Result<Operation::Known> Operation::make_known(const KnownMemory& known, const void* data,

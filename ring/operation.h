@@ -3,8 +3,10 @@
 // its communicator, driver thread only.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "lib/deadline.h"
@@ -19,21 +21,22 @@ namespace rondel {
 class Operation {
  public:
   /// `request`'s counts stay the caller's until the operation ends, unless keep_counts() is called.
-  void begin(const CollectiveRequest& request, const Footprint& footprint, std::shared_ptr<const Plan> plan);
+  void begin(const CollectiveRequest& request, const Footprint& footprint, std::chrono::nanoseconds limit);
   void keep_counts();
 
   /// Makes the buffers known to the endpoint behind `known`, unless the user has done so.
   Status bind(const KnownMemory& known, const Registration* scratch);
   Binding binding(Rank size) const;
+  /// The limit after this was first asked: what is done before anybody waits costs no look at the clock.
+  Deadline deadline();
   void finish(Status status);
 
   CollectiveRequest request;
   Footprint footprint;
-  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const Plan> plan;  // null while loads and stores may do without one
   std::uint64_t sequence = 0;
   std::uint64_t entered = 0;       // the same for liveness: collectives only
   std::uint64_t bytes_before = 0;  // that its endpoint had received when it began
-  Deadline deadline = Deadline::at(Deadline::Clock::time_point::max());
   Label label;
   bool done = false;
   Status status;
@@ -46,6 +49,8 @@ class Operation {
   };
   static Result<Known> make_known(const KnownMemory& known, const void* data, std::uint64_t bytes);
 
+  std::chrono::nanoseconds limit_{};
+  std::optional<Deadline> deadline_;
   Known input_;
   Known output_;
   const Registration* scratch_ = nullptr;

@@ -17,7 +17,7 @@ std::uint32_t works_of(const Operation& operation) { return operation.plan->sche
 }  // namespace
 
 void PairLane::enqueue(Operation& operation) {
-  operation.deadline = Deadline::in(timeout_);
+  operation.deadline();  // counts from now
   operation.sequence = ++begun_;
   operation.entered = 0;
   operation.label = make_label(operation.request, operation.sequence);
@@ -27,7 +27,7 @@ void PairLane::enqueue(Operation& operation) {
 
 Operation& PairLane::most_urgent() {
   return *std::ranges::min_element(runs_, {}, [](const Run& run) {
-            return run.operation->deadline.when();
+            return run.operation->deadline().when();
           })->operation;
 }
 
@@ -71,7 +71,7 @@ Status PairLane::advance() {
         continue;
       }
       if (tried.insert(direction.first).second || connected_.contains(direction.first)) {
-        const auto connected = connect(direction.first, run.operation->deadline);
+        const auto connected = connect(direction.first, run.operation->deadline());
         RONDEL_TRY(connected);
         if (*connected) RONDEL_TRY(post(run));
       }

@@ -17,8 +17,8 @@ namespace rondel {
 
 class PairLane {
  public:
-  PairLane(Endpoint* endpoint, std::span<const Bytes> addresses, Rank rank, std::chrono::nanoseconds timeout)
-      : known_memory(endpoint), endpoint_(endpoint), addresses_(addresses), rank_(rank), timeout_(timeout) {}
+  PairLane(Endpoint* endpoint, std::span<const Bytes> addresses, Rank rank)
+      : known_memory(endpoint), endpoint_(endpoint), addresses_(addresses), rank_(rank) {}
 
   void enqueue(Operation& operation);
   bool idle() const { return runs_.empty(); }
@@ -53,7 +53,6 @@ class PairLane {
   Endpoint* const endpoint_;
   const std::span<const Bytes> addresses_;
   const Rank rank_;
-  const std::chrono::nanoseconds timeout_;
   std::vector<Run> runs_;  // in the order of their starts
   std::set<Rank> connected_;
   std::map<Direction, std::uint32_t> in_flight_;  // works
