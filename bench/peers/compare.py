@@ -154,7 +154,7 @@ def say(text):
     print(text, flush=True)
 
 
-def compare(options, ranks, congestion):
+def compare(options, ranks, congestion, trip=lambda: None):
     contenders = []
     for contender in contenders_for(options, ranks, congestion):
         reason = why_left_out(contender, ranks)
@@ -162,36 +162,91 @@ def compare(options, ranks, congestion):
             say(f"# SKIPPED {contender.name}: {reason}")
         else:
             contenders.append(contender)
-    times = {contender.name: {} for contender in contenders}
+    samples = {contender.name: [] for contender in contenders}
     with prefix_for(congestion) as prefix:
         for number in range(options.rounds):
             turn = number % len(contenders) if contenders else 0
             for contender in contenders[turn:] + contenders[:turn]:
-                if contender.name not in times:
+                if contender.name not in samples:
                     continue
                 try:
-                    for size, median_us in contender.sweep(prefix).items():
-                        times[contender.name].setdefault(size, []).append(median_us)
+                    before = trip()
+                    swept = contender.sweep(prefix)
+                    samples[contender.name].append((swept, before, trip()))
                 except Skip as reason:
                     say(f"# SKIPPED {contender.name}: {reason}")
-                    del times[contender.name]
-    return times
+                    del samples[contender.name]
+    return samples
 
 
-def print_table(ranks, congestion, times, rounds):
-    say(f"\n# {ranks} ranks, congestion control {congestion}, {rounds} rounds, load {os.getloadavg()[0]:.2f}; microseconds, "
-        "and how many times Rondel's time")
+def flag_trip(options, ranks):
+    """A function that tells how many nanoseconds two processors need to see each other's flags, where that matters."""
+    program = os.path.join(os.path.abspath(options.build), "bench", "peers", "flag_trip")
+
+    def measure():
+        done = subprocess.run([program], text=True, capture_output=True, timeout=MOST_SECONDS, check=False)
+        return int(done.stdout) if done.returncode == 0 else None
+
+    return measure if options.fabric == "shm" and ranks == 2 and os.path.exists(program) else lambda: None
+
+
+def trips_of(samples):
+    return sorted(ns for rows in samples.values() for _, *around in rows for ns in around if ns)
+
+
+def far_from(samples):
+    trips = trips_of(samples)
+    return 2 * trips[len(trips) // 10] if trips else 0
+
+
+def by_placement(samples):
+    """{where the processors were: {contender: {bytes: [median in microseconds]}}}. A machine that moves its processors
+    has more than one place; sweeps during which they moved are left out."""
+    limit = far_from(samples)
+
+    def place_of(around):
+        if None in around:
+            return ""
+        return {0: "near", 2: "far"}.get(sum(ns > limit for ns in around))
+
+    places = {}
+    for name, rows in samples.items():
+        for swept, *around in rows:
+            place = place_of(around)
+            if place is None:
+                continue
+            times = places.setdefault(place, {other: {} for other in samples})
+            for size, median_us in swept.items():
+                times[name].setdefault(size, []).append(median_us)
+    return dict(sorted(places.items(), reverse=True))
+
+
+def describe_place(place, samples, times):
+    if not place:
+        return ""
+    here = [ns for ns in trips_of(samples) if (ns > far_from(samples)) == (place == "far")]
+    rounds = [len(next(iter(rows.values()), [])) for rows in times.values()]
+    return f", processors {place} ({statistics.median(here):.0f} ns from flag to flag; {min(rounds)} to {max(rounds)} rounds)"
+
+
+def print_table(ranks, congestion, times, rounds, where=""):
+    say(f"\n# {ranks} ranks, congestion control {congestion}, {rounds} rounds, load {os.getloadavg()[0]:.2f}{where}; "
+        "microseconds, and how many times Rondel's time")
     ours = times.get("rondel", {})
     peers = [name for name in times if name != "rondel"]
     say(f"{'bytes':>10} {'rondel':>10}" + "".join(f" {name:>18}" for name in peers))
     for size in sorted({size for rows in times.values() for size in rows}):
         mine = statistics.median(ours[size]) if size in ours else None
-        line = f"{size:>10} {mine:>10.1f}" if mine else f"{size:>10} {'-':>10}"
+        line = f"{size:>10} {mine:>10.{digits(mine)}f}" if mine else f"{size:>10} {'-':>10}"
         for name in peers:
             theirs = statistics.median(times[name][size]) if size in times[name] else None
             ratio = f"({theirs / mine:.2f})" if theirs and mine else ""
-            line += f" {theirs:>10.1f} {ratio:>7}" if theirs else f" {'-':>10} {'':>7}"
+            line += f" {theirs:>10.{digits(theirs)}f} {ratio:>7}" if theirs else f" {'-':>10} {'':>7}"
         say(line)
+
+
+def digits(microseconds):
+    return 2 if microseconds < 10 else 1
 
 
 def environment_facts():
@@ -232,12 +287,13 @@ def main():
     for congestion in options.congestion if options.fabric == "tcp" else ["default"]:
         for ranks in options.np:
             try:
-                times = compare(options, ranks, congestion)
+                samples = compare(options, ranks, congestion, flag_trip(options, ranks))
             except (OSError, subprocess.CalledProcessError) as error:
                 say(f"# SKIPPED congestion control {congestion}: {error}; it needs root and the kernel's tcp_{congestion}")
                 break
-            print_table(ranks, congestion, times, options.rounds)
-            parts.append({"ranks": ranks, "congestion": congestion, "median_us_by_round": times})
+            for place, times in by_placement(samples).items():
+                print_table(ranks, congestion, times, options.rounds, describe_place(place, samples, times))
+                parts.append({"ranks": ranks, "congestion": congestion, "placement": place, "median_us_by_round": times})
     if report:
         with report:
             json.dump({"format": "rondel-compare 1", "environment": facts, "parts": parts}, report, indent=1)

@@ -24,8 +24,8 @@ class Watch {
   explicit Watch(Context context) : context_(context) {}
   Context context() const { return context_; }
 
-  /// Driver thread, at the start of each operation. Pairs with the relaxed load in the beat. Nobody else writes, so no
-  /// locked addition is needed.
+  /// Driver thread, at the start of each operation. Pairs with the relaxed load in the beat; nobody
+  /// else writes.
   void enter() { entered_.store(entered() + 1, std::memory_order_relaxed); }
   std::uint64_t entered() const { return entered_.load(std::memory_order_relaxed); }
 

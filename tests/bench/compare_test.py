@@ -42,8 +42,8 @@ class Compare(unittest.TestCase):
         self.assertEqual(COMPARE.read_lines(text), {4: 5.5, 64: 7.25})
 
     def test_every_round_of_every_contender_is_kept(self):
-        times, _ = self.compare_with([self.contender("rondel", "echo 4 1 2.0 3 1"), self.contender("raw", "echo 4 1 1.0 3 1")])
-        self.assertEqual(times, {"rondel": {4: [2.0] * 3}, "raw": {4: [1.0] * 3}})
+        samples, _ = self.compare_with([self.contender("rondel", "echo 4 1 2.0 3 1"), self.contender("raw", "echo 4 1 1.0 3 1")])
+        self.assertEqual(COMPARE.by_placement(samples), {"": {"rondel": {4: [2.0] * 3}, "raw": {4: [1.0] * 3}}})
 
     def test_a_failing_contender_is_dropped_with_its_last_words(self):
         times, text = self.compare_with([self.contender("rondel", "echo 4 1 2.0 3 1"),
@@ -59,7 +59,16 @@ class Compare(unittest.TestCase):
         times = {"rondel": {4: [2.0, 1.0, 90.0]}, "openmpi": {4: [3.0, 80.0, 1.0], 16: [5.0]}}
         _, text = printed(COMPARE.print_table, 2, "cubic", times, 3)
         rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
-        self.assertEqual(rows, [["bytes", "rondel", "openmpi"], ["4", "2.0", "3.0", "(1.50)"], ["16", "-", "5.0"]])
+        self.assertEqual(rows, [["bytes", "rondel", "openmpi"], ["4", "2.00", "3.00", "(1.50)"], ["16", "-", "5.00"]])
+
+    def test_rounds_are_kept_apart_by_where_the_processors_were(self):
+        samples = {"rondel": [({4: 0.2}, 60, 70), ({4: 0.6}, 250, 260), ({4: 0.9}, 61, 250)],
+                   "raw": [({4: 0.1}, 60, 119), ({4: 0.5}, 121, 260)]}
+        places = COMPARE.by_placement(samples)
+        self.assertEqual(places, {"near": {"rondel": {4: [0.2]}, "raw": {4: [0.1]}},
+                                  "far": {"rondel": {4: [0.6]}, "raw": {4: [0.5]}}})
+        self.assertEqual(COMPARE.describe_place("far", samples, places["far"]),
+                         ", processors far (250 ns from flag to flag; 1 to 1 rounds)")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 #include <new>
 #include <utility>
 
+#include "lib/one_sided_fence.h"
 #include "transports/batch.h"
 #include "transports/blame.h"
 
@@ -25,6 +26,8 @@ constexpr int kTurnsPerClockLook = 16;
 constexpr int kCallsPerNoteLook = 256;
 constexpr std::chrono::milliseconds kLongestDialPause{20};
 constexpr std::uint32_t kAwaitsPerNoteLook = 64;
+// For a wake that a peer may not have sent.
+constexpr std::chrono::milliseconds kLookWithoutFence{1};
 
 }  // namespace
 
@@ -201,6 +204,9 @@ void ShmEndpoint::fall_asleep() {
   if (awaited_ == nullptr) return;
   head_->sleeping.store(1, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with published()
+  if (head_->fences_for_all.load(std::memory_order_relaxed) == 0 || OneSidedFence::heavy()) return;
+  head_->fences_for_all.store(0, std::memory_order_relaxed);  // a sandbox that came later
+  fence_broken_ = true;
 }
 
 /// A link whose peer has gone before it has stored what is awaited; null: none.
@@ -221,6 +227,8 @@ void ShmEndpoint::sleep(std::chrono::nanoseconds at_most) {
   watch_links();
   fall_asleep();
   readiness_.ring(false);
+  if (fence_broken_ && awaited_ != nullptr)
+    at_most = std::min<std::chrono::nanoseconds>(at_most, kLookWithoutFence);
   if (!has_something_to_do()) readiness_.wait(at_most);
   for (Link* link : active_) link->wake_up();
   if (head_ != nullptr) head_->sleeping.store(0, std::memory_order_relaxed);
@@ -254,6 +262,9 @@ Status ShmEndpoint::open_board() {
   auto memory = SharedMemory::create(sizeof(BoardHead) + kBoardBytes);
   RONDEL_TRY(memory);
   head_ = new (memory->data()) BoardHead;
+  // Where ranks share processors they sleep often, and fences for all would cost more than they save.
+  fence_joined_ = !options_.oversubscribed && OneSidedFence::join();
+  head_->fences_for_all.store(fence_joined_ ? 1 : 0, std::memory_order_relaxed);
   board_ = std::move(memory).value();
   for (const auto& link : by_rank_) {
     if (link == nullptr || link->show_board(board_->fd())) continue;
@@ -294,17 +305,34 @@ std::byte* ShmEndpoint::reach(Rank peer, Reference what, std::size_t bytes) {
   return found.empty() ? nullptr : found.data();
 }
 
+/// Null before the peer has shown its board.
+ShmEndpoint::BoardHead* ShmEndpoint::head_of(const Link& link) {
+  const auto bytes = link.shown_board();
+  return bytes.empty() ? nullptr : std::launder(reinterpret_cast<BoardHead*>(bytes.data()));
+}
+
+bool ShmEndpoint::all_fence_for_us() const {
+  if (!fence_joined_) return false;
+  return std::all_of(by_rank_.begin(), by_rank_.end(), [](const auto& link) {
+    const BoardHead* const head = link == nullptr ? nullptr : head_of(*link);
+    return head == nullptr || head->fences_for_all.load(std::memory_order_relaxed) != 0;
+  });
+}
+
 // The order is: store, look who sleeps; and on the other side: say that it sleeps, look at the boards.
 void ShmEndpoint::published() {
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with fall_asleep()
+  if (all_fence_for_us())
+    OneSidedFence::light();  // pairs with heavy() in fall_asleep()
+  else
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with fall_asleep()
   for (const auto& link : by_rank_) {
     if (link == nullptr) continue;
-    const auto bytes = link->shown_board();
-    if (bytes.empty()) {  // whether it sleeps can not be seen yet
+    BoardHead* const head = head_of(*link);
+    if (head == nullptr) {  // whether it sleeps can not be seen yet
       link->send_wake();
       continue;
     }
-    auto& sleeping = std::launder(reinterpret_cast<BoardHead*>(bytes.data()))->sleeping;
+    auto& sleeping = head->sleeping;
     if (sleeping.load(std::memory_order_relaxed) != 0 && sleeping.exchange(0, std::memory_order_relaxed) != 0)
       link->send_wake();
   }

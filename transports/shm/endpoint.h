@@ -48,7 +48,8 @@ class ShmEndpoint final : public Endpoint, private LoadStore {
  private:
   /// Before what the caller keeps on a board.
   struct alignas(64) BoardHead {
-    std::atomic<std::uint32_t> sleeping{0};  // whoever sees 1 and makes it 0 sends a wake
+    std::atomic<std::uint32_t> sleeping{0};        // whoever sees 1 and makes it 0 sends a wake
+    std::atomic<std::uint32_t> fences_for_all{0};  // before it looks whether to sleep: heavy()
   };
 
   ShmEndpoint(std::unique_ptr<Door> door, const EndpointOptions& options, const EndpointPolicy& policy,
@@ -62,6 +63,8 @@ class ShmEndpoint final : public Endpoint, private LoadStore {
   void settle();
   void watch_links();
   void fall_asleep();
+  bool all_fence_for_us() const;
+  static BoardHead* head_of(const Link& link);
   bool has_something_to_do() const;
   void sleep(std::chrono::nanoseconds at_most);
   void read_notes();
@@ -89,6 +92,8 @@ class ShmEndpoint final : public Endpoint, private LoadStore {
   int idle_calls_ = 0;
   std::optional<SharedMemory> board_;
   BoardHead* head_ = nullptr;
+  bool fence_joined_ = false;
+  bool fence_broken_ = false;  // peers rely on a fence that the kernel refuses by now
   const Awaited* awaited_ = nullptr;
   std::uint32_t awaits_ = 0;
   std::uint64_t loaded_bytes_ = 0;
