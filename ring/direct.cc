@@ -51,7 +51,9 @@ Direct::Direct(LoadStore& memory, Rank rank, Rank size)
       boards_(static_cast<std::size_t>(size)),
       staged_(memory, rank, boards_),
       inputs_(static_cast<std::size_t>(size)),
-      outputs_(static_cast<std::size_t>(size)) {}
+      outputs_(static_cast<std::size_t>(size)),
+      sources_(static_cast<std::size_t>(size)),
+      destinations_(static_cast<std::size_t>(size)) {}
 
 Direct::~Direct() { close(); }
 
@@ -111,7 +113,8 @@ void Direct::begin(const Operation& operation) {
     slot.memory = {};
     if (given > 0) slot.memory.input = memory_.share(operation.request.input, given);
     if (operation.request.kind == CollectiveKind::all_reduce)
-      slot.memory.output = memory_.share(operation.request.output, touched.output_bytes);
+      slot.memory.output = touched.in_place ? slot.memory.input
+                                            : memory_.share(operation.request.output, touched.output_bytes);
     slot.reachable =
         (given == 0 || slot.memory.input.region != 0) &&
                 (operation.request.kind != CollectiveKind::all_reduce || slot.memory.output.region != 0)
@@ -366,13 +369,11 @@ void Direct::all_reduce() {
   const std::size_t share = (even + kShareAlignment - 1) / kShareAlignment * kShareAlignment;
   const std::size_t begin = std::min(total, share * static_cast<std::size_t>(rank_));
   const std::size_t end = std::min(total, begin + share);
-  std::vector<const void*> sources(inputs_.size());
-  std::vector<void*> destinations(outputs_.size());
   for (std::size_t at = begin; at < end && !peer_closed(); at += kBlockBytes) {
     const std::size_t bytes = std::min(kBlockBytes, end - at);
-    for (std::size_t i = 0; i < sources.size(); ++i) sources[i] = moved(inputs_[i], at);
-    for (std::size_t i = 0; i < destinations.size(); ++i) destinations[i] = outputs_[i] + at;
-    fold_many(request.type, request.op, destinations, sources, bytes / element);
+    for (std::size_t i = 0; i < sources_.size(); ++i) sources_[i] = moved(inputs_[i], at);
+    for (std::size_t i = 0; i < destinations_.size(); ++i) destinations_[i] = outputs_[i] + at;
+    fold_many(request.type, request.op, destinations_, sources_, bytes / element);
   }
   const std::size_t others = (end - begin) * static_cast<std::size_t>(size_ - 1);
   memory_.count(others, others);

@@ -89,6 +89,8 @@ class Direct final : public Awaited {
   Rank next_ = 0;  // whom this rank waits for
   std::vector<const void*> inputs_;
   std::vector<std::byte*> outputs_;
+  std::vector<const void*> sources_;  // of a block
+  std::vector<void*> destinations_;
   std::optional<LabelMismatch> mismatch_;
   std::string_view told_;  // the way of the last operation
 };
