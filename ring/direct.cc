@@ -105,7 +105,7 @@ void Direct::begin(const Operation& operation) {
   const Footprint& touched = operation.footprint;
   const bool gives = operation.request.kind != CollectiveKind::broadcast || operation.request.root == rank_;
   const std::size_t given = gives ? touched.input_bytes : 0;
-  slot.reachable = 1;
+  reachable_ = true;
   if (fits_on_board()) {
     std::byte* const payload = given <= DirectBoard::kTinyBytes ? slot.tiny : slot.payload;
     if (given > 0) std::memcpy(payload, operation.request.input, given);
@@ -115,12 +115,10 @@ void Direct::begin(const Operation& operation) {
     if (operation.request.kind == CollectiveKind::all_reduce)
       slot.memory.output = touched.in_place ? slot.memory.input
                                             : memory_.share(operation.request.output, touched.output_bytes);
-    slot.reachable =
-        (given == 0 || slot.memory.input.region != 0) &&
-                (operation.request.kind != CollectiveKind::all_reduce || slot.memory.output.region != 0)
-            ? 1
-            : 0;
+    reachable_ = (given == 0 || slot.memory.input.region != 0) &&
+                 (operation.request.kind != CollectiveKind::all_reduce || slot.memory.output.region != 0);
   }
+  slot.reachable = reachable_ ? 1 : 0;
   slot.number.store(number_, std::memory_order_release);  // pairs with offered()
   memory_.published();
   memory_.await(this);
@@ -179,6 +177,8 @@ Status Direct::differ(Rank peer, const Label& theirs) {
 Result<Direct::State> Direct::advance() {
   if (phase_ == Phase::staging) return advance_staged();
   for (; next_ < size_; ++next_) {
+    if (next_ == rank_)
+      continue;  // a line that peers have read is gone from here, and to read it back takes as long
     if (board_of(next_) == nullptr) {
       auto* const shown = memory_.board_of(next_);
       if (shown == nullptr) return State::waiting;
@@ -256,8 +256,9 @@ Result<Direct::State> Direct::start_work() {
 
 // What all ranks see alike on all boards decides, so all decide alike.
 Result<bool> Direct::reach_all() {
+  if (!reachable_) return false;
   for (Rank rank = 0; rank < size_; ++rank)
-    if (slot_of(rank).reachable == 0) return false;
+    if (rank != rank_ && slot_of(rank).reachable == 0) return false;
   const CollectiveRequest& request = operation_->request;
   for (Rank rank = 0; rank < size_; ++rank) {
     const auto index = static_cast<std::size_t>(rank);
@@ -291,6 +292,7 @@ Status Direct::lost(Rank peer) {
 
 const std::byte* Direct::payload_of(Rank rank) const {
   const CollectiveRequest& request = operation_->request;
+  if (rank == rank_) return static_cast<const std::byte*>(request.input);  // see advance()
   std::size_t bytes = operation_->footprint.input_bytes;
   if (request.kind == CollectiveKind::all_gather)
     bytes = part_elements(request, rank) * size_of(request.type);

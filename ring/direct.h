@@ -86,7 +86,8 @@ class Direct final : public Awaited {
   const Operation* operation_ = nullptr;
   std::uint64_t number_ = 0;
   Phase phase_ = Phase::idle;
-  Rank next_ = 0;  // whom this rank waits for
+  bool reachable_ = true;  // what this rank offers
+  Rank next_ = 0;          // whom this rank waits for
   std::vector<const void*> inputs_;
   std::vector<std::byte*> outputs_;
   std::vector<const void*> sources_;  // of a block

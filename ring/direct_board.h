@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the ranks of one machine write on their boards while they run collectives by loads and stores. Each
-// field has one writer, the board's owner; numbers only rise. Two slots suffice: a rank can be at most one
-// operation ahead of another, as each operation needs all to have come.
+// field has one writer, the board's owner; numbers only rise. What is written in every operation has lines of
+// its own, and what peers look at all the time but is hardly ever written has another. Two slots suffice: a
+// rank can be at most one operation ahead of another, as each operation needs all to have come.
 #pragma once
 
 #include <atomic>
@@ -37,10 +38,10 @@ struct DirectBoard {
   Slot slots[2];
   /// The last operation whose loads and stores this rank has made.
   alignas(64) std::atomic<std::uint64_t> done{0};
-  std::atomic<std::uint32_t> working{0};  // it is loading and storing now
-  std::atomic<std::uint32_t> closed{0};   // it has given up: its memory is no longer on loan
+  alignas(64) std::atomic<std::uint32_t> working{0};  // it is loading and storing now; read by who gives up
+  alignas(64) std::atomic<std::uint32_t> closed{0};   // it has given up: its memory is no longer on loan
   /// The last collective that this rank runs another way, by its sequence, and what it is.
-  alignas(64) std::atomic<std::uint64_t> elsewhere{0};
+  std::atomic<std::uint64_t> elsewhere{0};
   std::atomic<std::uint64_t> elsewhere_label[2]{};
 
   /// Memory of the library's own through which vectors go that the others can not reach. The numbers count
