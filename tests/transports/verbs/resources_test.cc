@@ -7,9 +7,11 @@
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <thread>
 
+#include "tests/support/holdings.h"
 #include "tests/transports/verbs/world.h"
 #include "transports/verbs/handshake.h"
 #include "transports/verbs/queue_pair.h"
@@ -124,6 +126,28 @@ TEST_CASE("D25: ranks on networks of two kinds are refused at their endpoints, b
     CHECK(mentions(statuses[i], "Ethernet"));
     CHECK(mentions(statuses[i], "InfiniBand"));
   }
+}
+
+TEST_CASE("F09: fifty links that could not be made, and fifty that were, leave no object and no descriptor") {
+  FakeVerbs fabric;
+  const auto secret = Secret::generate();
+  const auto cycle = [&fabric, &secret](std::optional<FakeCall> failing) {
+    const OneRank zero = open_rank(*secret, 0);
+    const OneRank one = open_rank(*secret, 1);
+    if (failing) fabric.fail_call(*failing, ENOMEM);
+    for (const Status& status :
+         connect_pair(*zero.endpoint, *one.endpoint, Deadline::in(std::chrono::seconds(20))))
+      CHECK(status.ok() == !failing);
+    if (failing) fabric.fail_call(*failing, 0);
+  };
+  cycle({});
+  const auto before = rondel::test::holdings();
+  for (int i = 0; i < 50; ++i) {
+    cycle(i % 2 == 0 ? FakeCall::create_qp : FakeCall::reg_mr);
+    cycle({});
+  }
+  CHECK(rondel::test::kept_since(before) == "");
+  CHECK(fabric.objects() == 0);
 }
 
 // The part of rank 0, played on a socket to rank 1: it proves that it knows the secret, then shows `offer`.

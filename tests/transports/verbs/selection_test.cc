@@ -54,7 +54,7 @@ TEST_CASE("two hosts that can use verbs choose it, connect, and move bytes") {
   CHECK(ranks.send(3'000'000) == "");
 }
 
-TEST_CASE("F04, F10: a host that can not use verbs is named with the reason, and the job goes over TCP") {
+TEST_CASE("F04 and F10: a host that can not use verbs is named with the reason, and the job goes over TCP") {
   rlimit limit{};
   REQUIRE(::getrlimit(RLIMIT_MEMLOCK, &limit) == 0);
   const rlimit little{64 * 1024, limit.rlim_max};
