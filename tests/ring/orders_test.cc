@@ -42,9 +42,12 @@ class OneMemory final : public LoadStore {
   Status open_board() override { return {}; }
   /// Direct makes its board there; nobody may look before.
   void show() { boards_.shown[rank_].store(true, std::memory_order_release); }  // pairs with board_of()
+  /// While true, no word of the others' boards has come.
+  void be_blind(bool blind) { blind_ = blind; }
   std::span<std::byte> board() override { return boards_.boards[rank_].bytes; }
   std::byte* board_of(Rank peer) override {
     const auto index = static_cast<std::size_t>(peer);
+    if (blind_) return nullptr;
     return boards_.shown[index].load(std::memory_order_acquire) ? boards_.boards[index].bytes.data()
                                                                 : nullptr;  // pairs with show()
   }
@@ -64,6 +67,7 @@ class OneMemory final : public LoadStore {
   Boards& boards_;
   const std::size_t rank_;
   const std::span<const std::byte> hidden_;
+  bool blind_ = false;
 };
 
 /// A rank with a vector that all reach and one that nobody else does.
@@ -81,6 +85,7 @@ class Player {
     return {};
   }
   Direct& direct() { return direct_; }
+  OneMemory& memory() { return memory_; }
   std::span<float> vector(bool reachable, std::size_t count) {
     return std::span(reachable ? reached_ : hidden_).first(count);
   }
@@ -177,6 +182,29 @@ TEST_CASE("working and closed: a rank that gives up in the middle has its memory
                         "nobody stores to it any more");
           })) == "");
   }
+}
+
+TEST_CASE("nobody works on the memory of a rank that would not see it when it gives up") {
+  Boards boards;
+  std::array<std::unique_ptr<Player>, kRanks> players;
+  for (Rank rank = 0; rank < kRanks; ++rank) {
+    auto& player = players[static_cast<std::size_t>(rank)];
+    player = std::make_unique<Player>(boards, rank);
+    REQUIRE(player->open().ok());
+  }
+  players[2]->memory().be_blind(true);
+  const auto advance = [&players](std::size_t rank) { return players[rank]->direct().advance().value(); };
+  for (const auto& player : players) {
+    const auto data = player->vector(true, Player::kMost);
+    std::fill(data.begin(), data.end(), 1.0F);
+    player->begin(data);
+  }
+  for (const std::size_t rank : {0U, 1U, 2U, 0U, 1U}) CHECK(advance(rank) == Direct::State::waiting);
+  CHECK(players[2]->vector(true, 1)[0] == 1.0F);
+  players[2]->memory().be_blind(false);
+  for (const std::size_t rank : {2U, 0U, 1U, 2U, 0U}) (void)advance(rank);
+  CHECK(advance(1) == Direct::State::done);
+  CHECK(players[2]->vector(true, Player::kMost).back() == 3.0F);
 }
 
 }  // namespace rondel::test
