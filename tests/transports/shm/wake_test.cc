@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whoever sleeps is woken: no wake is lost, however sleep and work fall together.
+#include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <thread>
@@ -45,7 +47,55 @@ nanoseconds play(Endpoint& endpoint, Rank peer, int rounds, std::uint64_t seed) 
   return longest;
 }
 
+/// A number on a peer's board that is waited for.
+struct Ball final : Awaited {
+  Ball(std::byte* board, Rank from)
+      : number(reinterpret_cast<std::atomic<std::uint64_t>*>(board)), peer(from) {}
+  bool ready() const override {
+    return number->load(std::memory_order_acquire) >= wanted;
+  }  // pairs with play_on_boards()
+  bool waits_for(Rank rank) const override { return rank == peer; }
+  const std::atomic<std::uint64_t>* const number;
+  const Rank peer;
+  std::uint64_t wanted = 0;
+};
+
+// The same over boards: both raise their number and wait for the other's. Returns the longest wait.
+nanoseconds play_on_boards(Endpoint& endpoint, Rank peer, std::uint64_t rounds, std::uint64_t seed) {
+  rondel::test::Random random(seed);
+  LoadStore& memory = *endpoint.load_store();
+  auto* const mine = reinterpret_cast<std::atomic<std::uint64_t>*>(memory.board().data());
+  Ball ball(memory.board_of(peer), peer);
+  nanoseconds longest{0};
+  for (ball.wanted = 1; ball.wanted <= rounds; ++ball.wanted) {
+    dawdle(random);
+    mine->store(ball.wanted, std::memory_order_release);  // pairs with ready()
+    memory.published();
+    memory.await(&ball);
+    const auto begun = Deadline::Clock::now();
+    while (!ball.ready())
+      if (!endpoint.progress(seconds(5)).ok()) return seconds(1000);
+    longest = std::max<nanoseconds>(longest, Deadline::Clock::now() - begun);
+    memory.await(nullptr);
+  }
+  return longest;
+}
+
 }  // namespace
+
+TEST_CASE("a ping-pong over boards between two that sleep at once never waits for a clock") {
+  Pair pair = connected_pair({.spin = nanoseconds(0)});
+  for (Endpoint* const endpoint : {pair.zero.get(), pair.one.get()})
+    REQUIRE(endpoint->load_store()->open_board().ok());
+  constexpr std::uint64_t kRounds = 20'000;
+  const std::uint64_t seed = rondel::test::test_seed();
+  nanoseconds theirs{0};
+  std::thread other([&] { theirs = play_on_boards(*pair.one, 0, kRounds, seed + 1); });
+  const nanoseconds mine = play_on_boards(*pair.zero, 1, kRounds, seed);
+  other.join();
+  CHECK(mine < seconds(4));
+  CHECK(theirs < seconds(4));
+}
 
 TEST_CASE("a ping-pong between two that sleep at once never waits for a clock") {
   Pair pair = connected_pair({.spin = nanoseconds(0)});
