@@ -5,7 +5,7 @@
 # own, so that nobody else's are seen. usage: killed_jobs.sh RONDELRUN RONDEL_BENCH. Exit code 77: not possible here.
 set -eu
 
-rondelrun=$1 bench=$2
+rondelrun=$(realpath "$1") bench=$(realpath "$2")
 skip() { echo "skipped: $1"; exit 77; }
 if [ "${3-}" != inside ]; then
   [ "$(id -u)" = 0 ] || skip "namespaces need root"

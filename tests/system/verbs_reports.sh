@@ -4,7 +4,7 @@
 # way without a word. usage: verbs_reports.sh RONDELRUN RONDEL_BENCH STUB_LIBRARY. Exit code 77: not possible here.
 set -eu
 
-rondelrun=$1 bench=$2 stub=$3
+rondelrun=$1 bench=$2 stub=$(realpath "$3")
 skip() { echo "skipped: $1"; exit 77; }
 if [ "${4-}" != inside ]; then
   [ "$(id -u)" = 0 ] || skip "a /sys/class of its own needs root"
