@@ -31,15 +31,24 @@ Result<OutputPipe> open_pipe() {
 }  // namespace
 
 Result<UniqueFd> HostRanks::secret_descriptor() const {
-  UniqueFd fd(::memfd_create("rondel-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd) return system_failure(Code::unavailable, "opening memory for the job secret", errno);
   const Bytes& bytes = order_.secret;
-  const bool written =
-      ::write(fd.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) &&
-      ::lseek(fd.get(), 0, SEEK_SET) == 0 &&
-      ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
-  if (!written) return system_failure(Code::io_error, "handing over the job secret", errno);
-  return fd;
+  const auto put = [&bytes](const UniqueFd& into) {
+    return ::write(into.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
+  };
+  UniqueFd memory(::memfd_create("rondel-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (memory && put(memory) && ::lseek(memory.get(), 0, SEEK_SET) == 0 &&
+      ::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+    return memory;
+  // Some containers forbid memfds. What else has no name is in memory too, or can be read by one program
+  // only.
+  UniqueFd file(::open("/dev/shm", O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
+  if (file && put(file) && ::lseek(file.get(), 0, SEEK_SET) == 0) return file;
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return system_failure(Code::unavailable, "opening a pipe for the job secret", errno);
+  UniqueFd pipe(ends[0]);
+  if (!put(UniqueFd(ends[1]))) return system_failure(Code::io_error, "handing over the job secret", errno);
+  return pipe;
 }
 
 Result<HostRanks::Started> HostRanks::start(const RankPlace& place, int input) {

@@ -72,7 +72,11 @@ Result<UniqueFd> make_memfd(std::size_t bytes) {
   if (!fd && errno == EINVAL)  // before Linux 6.3
     fd = UniqueFd(::memfd_create("rondel-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const int error = errno;
-  if (!fd) return system_failure(Code::unavailable, "memfd_create", error);
+  if (!fd)
+    return system_failure(Code::unavailable, "memfd_create", error,
+                          error == EPERM || error == EACCES || error == ENOSYS
+                              ? "let the container's seccomp profile allow it, if ranks are to share memory"
+                              : "");
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
     return system_failure(Code::out_of_resources, "setting a memfd's size to " + sized(bytes), errno);
   if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)

@@ -99,7 +99,27 @@ void Direct::begin(const Operation& operation) {
   operation_ = &operation;
   ++number_;
   next_ = 0;
+  phase_ = Phase::meeting;
+  memory_.await(this);
+  if (take_boards()) offer();
+}
+
+/// Whether all ranks' boards are known. Until then nothing is offered: who reaches this rank's memory by an
+/// offer must be seen when this rank gives up.
+bool Direct::take_boards() {
+  for (; next_ < size_; ++next_) {
+    if (board_of(next_) != nullptr) continue;
+    auto* const shown = memory_.board_of(next_);
+    if (shown == nullptr) return false;
+    boards_[static_cast<std::size_t>(next_)] = std::launder(reinterpret_cast<DirectBoard*>(shown));
+  }
+  return true;
+}
+
+void Direct::offer() {
+  next_ = 0;
   phase_ = Phase::gathering;
+  const Operation& operation = *operation_;
   DirectBoard::Slot& slot = board_->slots[number_ % 2];
   slot.label = operation.label;
   const Footprint& touched = operation.footprint;
@@ -121,7 +141,6 @@ void Direct::begin(const Operation& operation) {
   slot.reachable = reachable_ ? 1 : 0;
   slot.number.store(number_, std::memory_order_release);  // pairs with offered()
   memory_.published();
-  memory_.await(this);
 }
 
 bool Direct::offered(Rank rank) const {
@@ -145,7 +164,7 @@ bool Direct::has_closed(Rank rank) const {
 bool Direct::stands_ready(Rank rank) const {
   if (board_of(rank) == nullptr) return memory_.board_of(rank) != nullptr;
   if (has_closed(rank)) return true;
-  if (phase_ == Phase::gathering) return offered(rank) || is_elsewhere(rank);
+  if (phase_ != Phase::finishing) return offered(rank) || is_elsewhere(rank);
   return board_of(rank)->done.load(std::memory_order_acquire) >= number_;  // pairs with start_work()
 }
 
@@ -176,14 +195,12 @@ Status Direct::differ(Rank peer, const Label& theirs) {
 
 Result<Direct::State> Direct::advance() {
   if (phase_ == Phase::staging) return advance_staged();
+  if (phase_ == Phase::meeting && !take_boards()) return State::waiting;
+  if (phase_ == Phase::meeting) offer();
   for (; next_ < size_; ++next_) {
-    if (next_ == rank_)
-      continue;  // a line that peers have read is gone from here, and to read it back takes as long
-    if (board_of(next_) == nullptr) {
-      auto* const shown = memory_.board_of(next_);
-      if (shown == nullptr) return State::waiting;
-      boards_[static_cast<std::size_t>(next_)] = std::launder(reinterpret_cast<DirectBoard*>(shown));
-    }
+    // A line that peers have read is gone from here, and to read it back takes as long as to read one of
+    // theirs.
+    if (next_ == rank_) continue;
     // First whether it went on, then whether it has come: it does both in the other order.
     const bool closed = has_closed(next_), elsewhere = is_elsewhere(next_);
     if (phase_ == Phase::finishing) {

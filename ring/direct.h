@@ -51,10 +51,12 @@ class Direct final : public Awaited {
   void close() noexcept;
 
  private:
-  enum class Phase { idle, gathering, finishing, staging };
+  enum class Phase { idle, meeting, gathering, finishing, staging };
 
   DirectBoard* board_of(Rank rank) const { return boards_[static_cast<std::size_t>(rank)]; }
   const DirectBoard::Slot& slot_of(Rank rank) const { return board_of(rank)->slots[number_ % 2]; }
+  bool take_boards();
+  void offer();
   bool fits_on_board() const;
   bool offered(Rank rank) const;
   bool is_elsewhere(Rank rank) const;

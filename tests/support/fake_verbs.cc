@@ -326,6 +326,7 @@ FakeVerbs::~FakeVerbs() {
   fabric().withholds = false;
   fabric().queues_broken = false;
   fabric().most_regions.reset();
+  fabric().most_packet_bytes.reset();
   fabric().in_use = false;
 }
 
@@ -382,6 +383,11 @@ void FakeVerbs::cut_off(const std::string& device, bool cut) {
   const std::scoped_lock lock(fabric().mutex);
   for (const auto& one : fabric().devices)
     if (one->facts.name == device) one->cut = cut;
+}
+
+void FakeVerbs::drop_packets_over(std::size_t bytes) {
+  const std::scoped_lock lock(fabric().mutex);
+  fabric().most_packet_bytes = bytes;
 }
 
 void FakeVerbs::report(const std::string& device, ibv_event_type type) {

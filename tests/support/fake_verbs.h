@@ -74,6 +74,8 @@ class FakeVerbs {
   void limit_regions(std::size_t most);
   /// What is sent to or from this device is lost: its peers' retries are exceeded.
   void cut_off(const std::string& device, bool cut);
+  /// A switch on every way drops packets with more payload than this, as one does whose MTU is too small.
+  void drop_packets_over(std::size_t bytes);
 
   /// Every opened context of this device reports an event about its port, or about itself.
   void report(const std::string& device, ibv_event_type type);

@@ -60,6 +60,7 @@ struct Fabric {
   bool withholds = false;
   bool queues_broken = false;
   std::optional<std::size_t> most_regions;
+  std::optional<std::size_t> most_packet_bytes;
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<Context*> contexts;
   std::map<std::uint32_t, Region*> regions;  // by key

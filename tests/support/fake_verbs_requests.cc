@@ -90,6 +90,7 @@ Pair* peer_of(const Pair& pair, std::uint64_t bytes) {
   if (peer->state != IBV_QPS_RTR && peer->state != IBV_QPS_RTS) return nullptr;
   if (pair.device().cut || peer->device().cut) return nullptr;
   const std::uint64_t smaller = 128U << std::min(pair.mtu, peer->mtu);
+  if (std::min(bytes, smaller) > fabric().most_packet_bytes.value_or(smaller)) return nullptr;
   return pair.mtu != peer->mtu && bytes > smaller ? nullptr : peer;
 }
 

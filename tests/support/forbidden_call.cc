@@ -5,18 +5,17 @@
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 
 namespace rondel::test {
 
-bool forbid_call(long number) {
+bool forbid_call(long number, int error) {
   sock_filter steps[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(number), 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (static_cast<std::uint32_t>(error) & SECCOMP_RET_DATA)),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   sock_fprog program{static_cast<unsigned short>(std::size(steps)), steps};

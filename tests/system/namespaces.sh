@@ -48,7 +48,7 @@ start_rank() { # rank, words for rondel-bench; on the host of its number, or as 
   shift
   host=$(echo "${hosts:-0 1 2 3}" | cut -d ' ' -f $((rank + 1)))
   RONDEL_RANK=$rank RONDEL_SIZE=4 RONDEL_STORE="file://$work/store" RONDEL_SECRET_FILE="$work/secret" \
-    RONDEL_NET="${net:-^docker0}" RONDEL_START_TIMEOUT_S=${patience:-20} RONDEL_SILENCE_TIMEOUT_S=3 RONDEL_TIMEOUT_S=30 \
+    RONDEL_NET="${net:-^docker0}" RONDEL_START_TIMEOUT_S=${patience:-20} RONDEL_SILENCE_TIMEOUT_S=3 RONDEL_TIMEOUT_S=${limit:-30} \
     ip netns exec "rh$id$host" unshare -u sh -c 'hostname "$0"; exec "$@"' "${same_name:-node$host}" "$bench" "$@" \
     >"$work/out.$rank" 2>&1 &
   eval "pid$rank=\$!"
@@ -60,6 +60,37 @@ fail() { echo "FAILED: $1"; show; exit 1; }
 expect_refusal() { # RANK WORDS: it ends with a failure, and its output has these
   if eval "wait \$pid$1"; then fail "rank $1 went on"; fi
   grep -q -- "$2" "$work/out.$1" || fail "rank $1 does not say: $2"
+}
+
+await_traffic() { # HOST...: all are connected once each has sent megabytes more
+  for host in "$@"; do
+    tries=0 before=$(sent_by "$host")
+    until [ $(($(sent_by "$host") - before)) -gt 4000000 ]; do
+      tries=$((tries + 1))
+      [ $tries -lt 300 ] || fail "no traffic at host $host"
+      pause 0.1
+    done
+  done
+}
+
+pause() { timeout "$1" tail -f /dev/null || true; }
+
+# Two hosts of two ranks sum without end, over shared memory and TCP.
+sum_on_two_hosts() {
+  hosts='0 0 1 1'
+  rm -rf --one-file-system "$work/store"
+  mkdir -m 700 "$work/store"
+  for rank in 0 1 2 3; do start_rank $rank allreduce -b 1M -e 1M -n "${sums:-1000000}" -c 0; done
+  await_traffic 0 1
+}
+
+expect_blame() { # SECONDS WORDS RANK...: these end with a failure that says so, in time
+  limit_s=$1 words=$2 since=$(date +%s)
+  shift 2
+  for rank in "$@"; do expect_refusal "$rank" "$words"; done
+  took=$(($(date +%s) - since))
+  [ $took -le "$limit_s" ] || fail "it took $took s to notice"
+  echo "noticed after $took s"
 }
 
 expect_success() {
@@ -152,14 +183,7 @@ case $case_name in
   silent-loss)
     make_hosts 4
     for host in 0 1 2 3; do start_rank $host allreduce -b 1M -e 1M -n 1000000 -c 0; done
-    for host in 0 1 2 3; do # all are connected once they have exchanged megabytes
-      tries=0
-      until [ "$(ip netns exec "rh$id$host" cat "/sys/class/net/net$host/statistics/tx_bytes")" -gt 4000000 ]; do
-        tries=$((tries + 1))
-        [ $tries -lt 300 ] || fail "no traffic at rank $host"
-        timeout 0.1 tail -f /dev/null || true
-      done
-    done
+    await_traffic 0 1 2 3
     for host in 0 1 2; do ip -n "rh${id}3" route add blackhole "10.99.0.1$host/32"; done
     lost_at=$(date +%s)
     for host in 0 1 2; do
@@ -184,6 +208,35 @@ case $case_name in
       expect_success
       grep -q 'transport shm+tcp' "$work/out.0" || fail "ranks of one host do not share memory"
     done
+    ;;
+  shared-hosts-killed) # by neighbours of its own host and of the other
+    make_hosts 4
+    sum_on_two_hosts
+    kill -9 "$pid2"
+    expect_blame 4 'rank 2' 0 1 3
+    grep -q 'transport shm+tcp' "$work/out.0" || fail "ranks of one host do not share memory"
+    ;;
+  shared-hosts-stopped) # one that goes on in time has held the others up and no more; one that does not is named
+    make_hosts 4
+    limit=5 sums=3000
+    sum_on_two_hosts
+    kill -STOP "$pid2"
+    pause 2
+    kill -CONT "$pid2"
+    expect_success
+    limit=2 sums=1000000
+    sum_on_two_hosts
+    kill -STOP "$pid2"
+    expect_blame 6 'rank 2' 0 1 3
+    kill -9 "$pid2"
+    ;;
+  shared-hosts-silent) # each host hears nothing of the other any more; who blames whom depends on where the server is
+    make_hosts 4
+    sum_on_two_hosts
+    ip -n "rh${id}1" route add blackhole 10.99.0.10/32
+    expect_blame 12 'rank [23]' 0 1
+    expect_refusal 2 'rank [0-3]'
+    expect_refusal 3 'rank [0-3]'
     ;;
   shared-hosts-line-rate) # two hosts of two ranks: the vector leaves each host once, not more, at the rate of its line
     make_hosts 4

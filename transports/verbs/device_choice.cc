@@ -12,18 +12,6 @@
 namespace rondel::verbs {
 namespace {
 
-std::string_view name_of(GidKind kind) {
-  switch (kind) {
-    case GidKind::infiniband:
-      return "InfiniBand";
-    case GidKind::roce_v1:
-      return "RoCE v1";
-    case GidKind::roce_v2:
-      return "RoCE v2";
-  }
-  return "unknown";
-}
-
 std::string joined(const std::vector<std::string>& items, std::string_view between) {
   std::string text;
   for (const std::string& item : items) {
@@ -109,6 +97,7 @@ Result<DeviceChoice> choose_gid(const DeviceFacts& device, const PortFacts& port
   return DeviceChoice{.device = device.name,
                       .port = port.number,
                       .gid_index = chosen->index,
+                      .gid_kind = chosen->kind,
                       .gid = chosen->gid,
                       .lid = port.lid,
                       .global = port.link_layer == LinkLayer::ethernet || wish.gid_index.has_value() ||
@@ -135,6 +124,18 @@ Status refuse_wish(std::span<const DeviceFacts> devices, const DeviceWish& wish)
 }
 
 }  // namespace
+
+std::string_view name_of(GidKind kind) {
+  switch (kind) {
+    case GidKind::infiniband:
+      return "InfiniBand";
+    case GidKind::roce_v1:
+      return "RoCE v1";
+    case GidKind::roce_v2:
+      return "RoCE v2";
+  }
+  return "unknown";
+}
 
 bool is_zero(const Gid& gid) {
   return std::all_of(gid.begin(), gid.end(), [](std::uint8_t byte) { return byte == 0; });

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/status.h"
@@ -60,6 +61,7 @@ struct DeviceChoice {
   std::string device;
   std::uint8_t port = 1;
   std::uint32_t gid_index = 0;
+  GidKind gid_kind = GidKind::infiniband;  ///< of whose packets it sends, and the only ones that it hears
   Gid gid{};
   std::uint16_t lid = 0;
   bool global = false;  ///< packets carry a GRH: always on Ethernet, whatever the LID says
@@ -69,6 +71,7 @@ struct DeviceChoice {
   PathMarks marks;
 };
 
+std::string_view name_of(GidKind kind);
 bool is_zero(const Gid& gid);
 bool is_link_local(const Gid& gid);
 bool is_ipv4(const Gid& gid);  ///< ::ffff:a.b.c.d

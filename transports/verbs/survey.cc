@@ -117,7 +117,7 @@ DeviceFacts device_facts(const VerbsLibrary& verbs, ibv_device* device) {
   const std::unique_ptr<ibv_context, int (*)(ibv_context*)> context(verbs.open_device(device),
                                                                     verbs.close_device);
   if (context == nullptr) {
-    facts.why_closed = fmt::format("it can not be opened: {}", std::system_category().message(errno));
+    facts.why_closed = system_failure(Code::unavailable, "it can not be opened", errno).text();
     return facts;
   }
   ibv_device_attr attributes{};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transports/verbs/transport.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <mutex>
 #include <utility>
@@ -44,8 +46,8 @@ class VerbsTransport final : public Transport {
       probe.why_not = usable.text();
       return probe;
     }
-    probe.joins = "ports of one kind, Ethernet or InfiniBand";
-    probe.domain = choice->link_layer == LinkLayer::ethernet ? "verbs/ethernet" : "verbs/infiniband";
+    probe.joins = "ports of one kind (InfiniBand, RoCE v1 or RoCE v2)";
+    probe.domain = fmt::format("verbs/{}", name_of(choice->gid_kind));
     probe.bytes_per_second = choice->bytes_per_second;
     return probe;
   }

@@ -2,13 +2,19 @@
 // Reading a process's memory is tried before it is relied upon; where the kernel forbids it the lane is used.
 #include "transports/shm/pull.h"
 
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <fstream>
+#include <new>
+#include <thread>
 
 #include "lib/arena.h"
 #include "tests/support/forbidden_call.h"
@@ -19,7 +25,21 @@
 namespace rondel::shm::test {
 namespace {
 
-bool forbid_pulling() { return rondel::test::forbid_call(SYS_process_vm_readv); }
+bool forbid_pulling(int error = EPERM) { return rondel::test::forbid_call(SYS_process_vm_readv, error); }
+
+// For other processes of one user; each rank becomes such a user, as root may read everything but under 3.
+int yama_scope() {
+  std::ifstream file("/proc/sys/kernel/yama/ptrace_scope");
+  int scope = 0;
+  return file >> scope ? scope : 0;
+}
+/// False in a container whose root can not.
+bool become_a_user() {
+  constexpr uid_t kSomebody = 54'321;
+  if (::geteuid() != 0) return true;
+  // Who changes its user is hidden from others of that user, too, until it says otherwise.
+  return ::setresuid(kSomebody, kSomebody, kSomebody) == 0 && ::prctl(PR_SET_DUMPABLE, 1) == 0;
+}
 
 }  // namespace
 
@@ -43,8 +63,9 @@ TEST_CASE("the memory of a process that has gone is a lost peer") {
 }
 
 TEST_CASE("where reading is forbidden, everything goes through the lane") {
-  rondel::test::ProcessWorld world(1, [](rondel::test::RankTest& test, const rondel::test::Voice&) {
-    test.require(forbid_pulling(), "a filter on system calls");
+  const int error = GENERATE(EPERM, ENOSYS);  // by a container, by a kernel that has no such call
+  rondel::test::ProcessWorld world(1, [error](rondel::test::RankTest& test, const rondel::test::Voice&) {
+    test.require(forbid_pulling(error), "a filter on system calls");
     std::byte byte{};
     test.expect(!pull(::getpid(), reinterpret_cast<std::uintptr_t>(&byte), {&byte, 1}).ok(),
                 "it is forbidden");
@@ -99,6 +120,37 @@ TEST_CASE("copying after all wakes whoever waits for a descriptor") {
   const auto ending = world.wait(0, Deadline::in(std::chrono::seconds(30)));
   INFO(ending.words);
   CHECK(ending.exit_code == 0);
+}
+
+TEST_CASE("Yama: two ranks read one another's memory unless only root may, or nobody") {
+  struct Shared {
+    std::atomic<std::uint64_t> address[2]{};  // of what the other is to read; 0: not there yet
+    std::atomic<pid_t> pid[2]{};
+    std::atomic<int> looked{0};
+  };
+  void* const page =
+      ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(page != MAP_FAILED);
+  auto* const shared = new (page) Shared;
+  const bool allowed = yama_scope() < 2;
+  rondel::test::ProcessWorld world(2, [&](rondel::test::RankTest& test, const rondel::test::Voice&) {
+    if (!become_a_user()) return;
+    const auto mine = static_cast<std::size_t>(test.rank());
+    const std::uint64_t value = 0x5eed + mine;
+    allow_pulling();
+    shared->pid[mine].store(::getpid(), std::memory_order_relaxed);
+    shared->address[mine].store(reinterpret_cast<std::uintptr_t>(&value), std::memory_order_release);
+    const Deadline deadline = Deadline::in(std::chrono::seconds(10));
+    const auto& there = shared->address[1 - mine];
+    while (there.load(std::memory_order_acquire) == 0 && !deadline.passed()) std::this_thread::yield();
+    test.expect_equal(
+        can_pull(shared->pid[1 - mine].load(std::memory_order_relaxed), there, 0x5eed + 1 - mine), allowed,
+        "reads the other's memory");
+    shared->looked.fetch_add(1);
+    while (shared->looked.load() < 2 && !deadline.passed()) std::this_thread::yield();
+  });
+  CHECK(rondel::test::failures_of(world.wait_all(Deadline::in(std::chrono::seconds(20)))) == "");
+  ::munmap(page, sizeof(Shared));
 }
 
 TEST_CASE("memory that the receiver has no address space for is copied instead") {

@@ -2,37 +2,23 @@
 // Who may become a link: the ranks of this job, and nobody else.
 #include "transports/verbs/handshake.h"
 
-#include <arpa/inet.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <catch2/catch.hpp>
 #include <cerrno>
-#include <cstring>
 #include <ctime>
 #include <thread>
 
 #include "tests/support/seed.h"
 #include "tests/transports/verbs/world.h"
-#include "transports/reach.h"
 
 namespace rondel::verbs::test {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-UniqueFd call(const Endpoint& endpoint) {
-  const SocketAddress address = decode_reach(endpoint.address())->sockets.at(0);
-  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(address.port);
-  std::memcpy(&to.sin_addr, address.ip.bytes.data(), 4);
-  REQUIRE(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0);
-  return socket;
-}
 
 // Whether the other side closes, while its endpoint makes progress.
 bool is_closed(int socket, Endpoint& endpoint) {

@@ -46,11 +46,11 @@ TEST_CASE("the probe tells the speed, and its domain tells the networks apart") 
   {
     const FakeVerbs fabric;
     CHECK(probe_of().bytes_per_second == 12'500'000'000);
-    CHECK(probe_of().domain == "verbs/ethernet");
+    CHECK(probe_of().domain == "verbs/RoCE v2");
   }
   const FakeVerbs fabric(
       {FakeDevice{.link_layer = IBV_LINK_LAYER_INFINIBAND, .lid = 3, .gids = {{IBV_GID_TYPE_IB, 1}}}});
-  CHECK(probe_of().domain == "verbs/infiniband");
+  CHECK(probe_of().domain == "verbs/InfiniBand");
 }
 
 TEST_CASE("ports that are down, iWARP and devices that do not open are reasons") {

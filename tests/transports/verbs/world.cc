@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/transports/verbs/world.h"
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 #include <thread>
+
+#include "transports/reach.h"
 
 namespace rondel::verbs::test {
 
@@ -31,6 +37,18 @@ std::array<Status, 2> connect_pair(Endpoint& zero, Endpoint& one, Deadline deadl
   statuses[0] = zero.connect(addresses, std::span(&second, 1), deadline);
   other.join();
   return statuses;
+}
+
+UniqueFd call(const Endpoint& endpoint) {
+  const SocketAddress address = decode_reach(endpoint.address())->sockets.at(0);
+  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(address.port);
+  std::memcpy(&to.sin_addr, address.ip.bytes.data(), 4);
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0)
+    throw std::runtime_error("can not connect to an endpoint");
+  return socket;
 }
 
 PairOfRanks::PairOfRanks(const std::array<Config, 2>& configs, const Result<VerbsLibrary>& library) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/unique_fd.h"
 #include "tests/support/fake_verbs.h"
 #include "transports/verbs/transport_on.h"
 
@@ -28,6 +29,9 @@ OneRank open_rank(const Secret& secret, Rank rank, const Config& config = {},
 
 /// Connects two endpoints to one another from two threads; the statuses of both.
 std::array<Status, 2> connect_pair(Endpoint& zero, Endpoint& one, Deadline deadline);
+
+/// A socket that is connected to the place where `endpoint` meets its peers.
+UniqueFd call(const Endpoint& endpoint);
 
 /// Two ranks that are connected.
 class PairOfRanks {
