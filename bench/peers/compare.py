@@ -205,8 +205,10 @@ def by_placement(samples):
     limit = far_from(samples)
 
     def place_of(around):
-        if None in around:
+        if not limit:
             return ""
+        if None in around:  # something else ran on one of the processors
+            return None
         return {0: "near", 2: "far"}.get(sum(ns > limit for ns in around))
 
     places = {}
@@ -218,7 +220,7 @@ def by_placement(samples):
             times = places.setdefault(place, {other: {} for other in samples})
             for size, median_us in swept.items():
                 times[name].setdefault(size, []).append(median_us)
-    return dict(sorted(places.items(), reverse=True))
+    return {place: times for place, times in sorted(places.items(), reverse=True) if times.get("rondel")}
 
 
 def describe_place(place, samples, times):

@@ -62,7 +62,7 @@ class Compare(unittest.TestCase):
         self.assertEqual(rows, [["bytes", "rondel", "openmpi"], ["4", "2.00", "3.00", "(1.50)"], ["16", "-", "5.00"]])
 
     def test_rounds_are_kept_apart_by_where_the_processors_were(self):
-        samples = {"rondel": [({4: 0.2}, 60, 70), ({4: 0.6}, 250, 260), ({4: 0.9}, 61, 250)],
+        samples = {"rondel": [({4: 0.2}, 60, 70), ({4: 0.6}, 250, 260), ({4: 0.9}, 61, 250), ({4: 7.0}, 250, None)],
                    "raw": [({4: 0.1}, 60, 119), ({4: 0.5}, 121, 260)]}
         places = COMPARE.by_placement(samples)
         self.assertEqual(places, {"near": {"rondel": {4: [0.2]}, "raw": {4: [0.1]}},
