@@ -11,6 +11,7 @@
 #include "transports/batch.h"
 #include "transports/blame.h"
 #include "transports/verbs/frame.h"
+#include "transports/verbs/linger.h"
 #include "transports/verbs/stages.h"
 
 namespace rondel::verbs {
@@ -28,6 +29,12 @@ constexpr int kTurnsPerClockLook = 16;
 constexpr std::chrono::nanoseconds kLongestStretch = std::chrono::milliseconds(1);
 // Completions of what one link sends: each request may ask for one.
 constexpr std::uint32_t kDeparturesPerLink = 192;
+// How long an eager work may be due before the peer is asked whether it has another in its place: longer than
+// ranks that go on wait for each other, so that questions are rare.
+constexpr std::chrono::milliseconds kAskAfter{50};
+// The device gives up on a peer that is silent within half of the silence time-out; this is for one that does
+// not even do that.
+constexpr std::chrono::seconds kLongestLinger{5};
 
 }  // namespace
 
@@ -76,7 +83,10 @@ Result<std::unique_ptr<Endpoint>> VerbsEndpoint::open(std::shared_ptr<Registrati
                                                      *std::move(readiness)));
 }
 
-VerbsEndpoint::~VerbsEndpoint() { abort(Code::aborted); }
+VerbsEndpoint::~VerbsEndpoint() {
+  if (failure_.ok()) linger(links_, *queues_, Deadline::in(kLongestLinger));
+  abort(Code::aborted);
+}
 
 Bytes VerbsEndpoint::address() const { return encode(meeting_.reach()); }
 
@@ -201,11 +211,18 @@ void VerbsEndpoint::take_departures(Turn& turn) {
 
 VerbsEndpoint::Turn VerbsEndpoint::turn_of_queues() {
   Turn turn;
+  for (Link* const link : active_) {
+    if (!link->can_take()) continue;
+    turn.finished += link->take_held();
+    touched_.push_back(link);
+  }
   take_arrivals(turn);
   const auto looks = [](const Link* link) { return link->awaits_departures() || link->wants_room(); };
   if (std::any_of(active_.begin(), active_.end(), looks)) take_departures(turn);
   for (Link* const link : touched_) link->pump();
   touched_.clear();
+  for (Link* const link : active_) turn.finished += link->finish_sent();
+  turn.moved |= turn.finished > 0;
   return turn;
 }
 
@@ -236,7 +253,8 @@ void VerbsEndpoint::look_at_device() {
 // What the queues do not tell: peers that go, and works that need one that went. Returns works finished.
 std::size_t VerbsEndpoint::look_at_links() {
   std::size_t finished = 0;
-  if (const auto now = Deadline::Clock::now(); now >= next_meeting_) {
+  const auto now = Deadline::Clock::now();
+  if (now >= next_meeting_) {
     next_meeting_ = now + kMeetEvery;
     meeting_.turn(links_, std::chrono::milliseconds(0));
     memory_->forget_departed();
@@ -245,6 +263,8 @@ std::size_t VerbsEndpoint::look_at_links() {
   for (Link* const link : active_) {
     if (link->settled()) finished += link->settle_departure();
     link->judge_flush();
+    link->ask(now, kAskAfter);
+    link->pump();  // it may have been asked
   }
   look_at_device();
   settle();
@@ -324,11 +344,9 @@ Result<std::size_t> VerbsEndpoint::progress(std::chrono::nanoseconds may_block_f
 
 std::vector<Counter> VerbsEndpoint::counters() const {
   const LinkCounts counts = links_.counts();
-  return {{"work_requests", counts.work_requests},
-          {"signalled", counts.signalled},
-          {"receives", counts.receives},
-          {"doorbells", counts.doorbells},
-          {"staged_bytes", counts.staged_bytes}};
+  return {{"work_requests", counts.work_requests}, {"signalled", counts.signalled},
+          {"receives", counts.receives},           {"doorbells", counts.doorbells},
+          {"staged_bytes", counts.staged_bytes},   {"eager_sends", counts.eager_sends}};
 }
 
 // Something that no descriptor will tell of any more.
@@ -348,7 +366,9 @@ std::size_t VerbsEndpoint::sleep(std::chrono::nanoseconds at_most) {
   watch_links();
   if (queues_->arm(awaits_departures())) return 0;
   readiness_.ring(false);
-  readiness_.wait(at_most);
+  const bool asks =
+      std::any_of(active_.begin(), active_.end(), [](const Link* link) { return link->has_question(); });
+  readiness_.wait(asks ? std::min<std::chrono::nanoseconds>(at_most, kAskAfter) : at_most);
   return look_at_links();
 }
 
@@ -356,7 +376,12 @@ int VerbsEndpoint::wait_descriptor() {
   watch_links();
   const bool arrived = queues_->arm(awaits_departures());
   next_look_ = {};  // it may be a link's socket that is ready
-  readiness_.ring(arrived || !failure_.ok() || has_trouble());
+  bool can_finish = false;
+  for (Link* const link : active_) {
+    can_finish |= link->can_finish();
+    link->ask(Deadline::Clock::now(), std::chrono::nanoseconds::zero());  // the caller may sleep for long
+  }
+  readiness_.ring(arrived || can_finish || !failure_.ok() || has_trouble());
   return readiness_.descriptor();
 }
 

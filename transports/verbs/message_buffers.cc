@@ -39,8 +39,8 @@ int MessageBuffers::flush(const VerbsLibrary& verbs, ibv_qp* pair) {
   return verbs.post_recv(pair, list.data(), &bad);
 }
 
-ibv_sge MessageBuffers::slice_of(const Message& message, std::size_t bytes) const {
-  return {.addr = reinterpret_cast<std::uintptr_t>(&message),
+ibv_sge MessageBuffers::slice_of(const void* message, std::size_t bytes) const {
+  return {.addr = reinterpret_cast<std::uintptr_t>(message),
           .length = static_cast<std::uint32_t>(bytes),
           .lkey = memory_.on_device().local_key()};
 }
