@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The two ends of the window of eager messages, which keeps the peer's posted receives from running out:
 // EagerWindow counts what this side may still send, EagerInbox holds what has arrived until the work that it
-// is for is posted, and knows when to tell the peer of receives that are free again. Owned by the link;
-// driver thread only.
+// is for is posted, and knows when to tell the peer how many have been taken. Owned by the link; driver
+// thread only.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class EagerWindow {
   /// The number of the next message.
   std::uint32_t take() { return sent_++; }
   std::uint32_t sent() const { return sent_; }
-  /// The peer has posted the receives of the first `total` messages again. Ignores what can not be.
+  /// The peer has taken the first `total` messages. Ignores what can not be.
   void take_returned(std::uint32_t total) {
     if (total - returned_ <= sent_ - returned_) returned_ = total;
   }
@@ -35,7 +35,7 @@ class EagerInbox {
   void hold(std::uint32_t slot) { slots_.push() = slot; }
   /// Where the oldest message lies.
   std::uint32_t front() const { return slots_.front(); }
-  /// It has been taken, and its receive will be posted before the peer is told.
+  /// It has been taken.
   void pop() {
     slots_.pop();
     ++returned_;

@@ -306,7 +306,8 @@ std::size_t VerbsEndpoint::settle_departure(Link& link) {
 
 Result<std::size_t> VerbsEndpoint::progress(std::chrono::nanoseconds may_block_for) {
   if (!failure_.ok()) return failure_;
-  const auto started = Deadline::Clock::now();
+  // Read when it is first needed: most calls end before.
+  std::optional<Deadline::Clock::time_point> began;
   int busy_turns = 0;
   for (int empty_turns = patience_.slept() ? kTurnsPerClockLook - 1 : 0;;) {
     Turn turn = turn_of_queues();
@@ -324,7 +325,9 @@ Result<std::size_t> VerbsEndpoint::progress(std::chrono::nanoseconds may_block_f
       const std::size_t finished = look_when_due();
       if (!failure_.ok()) return failure_;
       if (finished > 0) return finished;
-      if (Deadline::Clock::now() - started >= std::max(may_block_for, kLongestStretch)) return std::size_t{0};
+      const auto now = Deadline::Clock::now();
+      if (!began) began = now;
+      if (now - *began >= std::max(may_block_for, kLongestStretch)) return std::size_t{0};
       continue;
     }
     if (may_block_for <= std::chrono::nanoseconds::zero()) return std::size_t{0};
@@ -332,10 +335,11 @@ Result<std::size_t> VerbsEndpoint::progress(std::chrono::nanoseconds may_block_f
     if (options_.oversubscribed) ::sched_yield();
     if (++empty_turns % kTurnsPerClockLook != 0 && !active_.empty()) continue;
     const auto now = Deadline::Clock::now();
+    if (!began) began = now;
     patience_.look(now);
-    if (now - started >= may_block_for) return std::size_t{0};
+    if (now - *began >= may_block_for) return std::size_t{0};
     if (patience_.polls_on(now, !active_.empty())) continue;
-    const std::size_t finished = sleep(may_block_for - (now - started));
+    const std::size_t finished = sleep(may_block_for - (now - *began));
     if (!failure_.ok()) return failure_;
     if (finished > 0) return finished;
     empty_turns = kTurnsPerClockLook - 1;

@@ -24,7 +24,7 @@ enum class MessageKind : std::uint32_t {
 };
 
 /// Works of at most so many bytes go eagerly: both sides know from the length alone.
-inline constexpr std::size_t kEagerBytes = 256;
+inline constexpr std::size_t kEagerBytes = 768;
 constexpr bool goes_eagerly(std::uint64_t work_bytes) { return work_bytes <= kEagerBytes; }
 /// Eager messages that may be on their way, or wait for their receive to be posted.
 inline constexpr std::uint32_t kEagerWindow = 16;
@@ -33,7 +33,7 @@ struct EagerHeader {
   MessageKind kind = MessageKind::payload;
   std::uint32_t work = 0;      // counts the works of this direction, from 0, wraps
   std::uint32_t bytes = 0;     // that follow
-  std::uint32_t returned = 0;  // eager messages of the other direction whose receives are posted again, wraps
+  std::uint32_t returned = 0;  // eager messages of the other direction that have been taken, wraps
   Label label;
 };
 static_assert(sizeof(EagerHeader) == 32 && std::is_trivially_copyable_v<EagerHeader>);
@@ -76,8 +76,11 @@ static_assert(kMessageBytes % 64 == 0 && sizeof(EagerHeader) + kEagerBytes <= kM
 inline constexpr std::uint32_t kMaxPieces = 2 * kMaxInFlight;
 /// Messages of the kind `returned` that may be on their way: each tells of half a window.
 inline constexpr std::uint32_t kMostReturns = 2;
+/// Receives that were used are posted again so many at a time, in one list.
+inline constexpr std::uint32_t kReceivesPerList = 8;
 /// Requests that a receiving queue must hold: the peer's credits, its writes, its eager messages and its
-/// returns, and one refusal.
-inline constexpr std::uint32_t kReceiveDepth = 2 * kMaxPieces + kEagerWindow + kMostReturns + 2;
+/// returns, one refusal, and those that are not posted again yet.
+inline constexpr std::uint32_t kReceiveDepth =
+    2 * kMaxPieces + kEagerWindow + kMostReturns + 1 + kReceivesPerList;
 
 }  // namespace rondel::verbs

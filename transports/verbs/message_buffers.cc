@@ -20,7 +20,7 @@ int MessageBuffers::post_all(const VerbsLibrary& verbs, ibv_qp* pair) {
 void MessageBuffers::give_back(std::uint32_t slot) { free_[free_count_++] = slot; }
 
 int MessageBuffers::flush(const VerbsLibrary& verbs, ibv_qp* pair) {
-  if (free_count_ == 0) return 0;
+  if (free_count_ < kReceivesPerList) return 0;
   std::array<ibv_recv_wr, kReceiveDepth> list;
   std::array<ibv_sge, kReceiveDepth> slices;
   for (std::uint32_t i = 0; i < free_count_; ++i) {

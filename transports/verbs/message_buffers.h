@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // MessageBuffers: the registered memory of a link's messages, and its posted receives. A receive is given
-// back as soon as its message is taken, all of a turn in one list. Owned by the link; driver thread only.
+// back as soon as its message is taken, and posted again with others. Owned by the link; driver thread only.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ class MessageBuffers {
   }
   /// The message or the immediate in `slot` has been taken.
   void give_back(std::uint32_t slot);
-  /// Posts what was given back. errno, or 0.
+  /// Posts what was given back, once that makes a list. errno, or 0.
   int flush(const VerbsLibrary& verbs, ibv_qp* pair);
 
   /// The credit for this piece. It may be overwritten kMaxPieces pieces later: by then the peer has had it.
