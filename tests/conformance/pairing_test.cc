@@ -277,7 +277,7 @@ void send_and_go(std::size_t bytes) {
 }
 
 TEST_CASE("D3: a finished send arrives although its endpoint is destroyed") {
-  for (const std::size_t bytes : {3000, 8, 0}) send_and_go(bytes);
+  for (const std::size_t bytes : {3000U, 8U, 0U}) send_and_go(bytes);
 }
 
 TEST_CASE("O1: max_in_flight works fit in each direction with each peer, and one more is refused") {

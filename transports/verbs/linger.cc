@@ -13,7 +13,8 @@ void linger(const LinkTable& links, CompletionQueues& queues, Deadline deadline)
   const auto owes = [](const auto& link) {
     return link != nullptr && link->owes_arrival() && !link->peer_has_gone();
   };
-  while (std::any_of(links.all().begin(), links.all().end(), owes) && !deadline.passed()) {
+  while (std::any_of(links.all().begin(), links.all().end(), owes) && !queues.broken() &&
+         !deadline.passed()) {
     for (const ibv_wc& completion : queues.take_departures())
       if (Link* const link = links.of(completion); link != nullptr) link->departed(completion);
     ::sched_yield();

@@ -38,7 +38,7 @@ void Sender::take_credit(const Message& message) {
     sound &= message.ranges[i].bytes > 0 && message.ranges[i].bytes <= message.header.bytes - bytes;
     bytes += message.ranges[i].bytes;
   }
-  if (!sound || bytes != message.header.bytes)
+  if (!sound || bytes == 0 || bytes != message.header.bytes)
     return fault_.set(Code::internal, fmt::format("credit {} can not be read where credit {} was due",
                                                   message.header.piece, expected));
   Credit& credit = credits_.push();

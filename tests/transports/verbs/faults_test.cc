@@ -140,6 +140,7 @@ TEST_CASE("a device whose queues are too short is refused in words; one that is 
     if (!statuses[0].ok()) continue;
     PairOfRanks ranks;
     CHECK(ranks.send(1'000'001) == "");
+    for (int i = 0; i < 200; ++i) REQUIRE(ranks.send(8) == "");  // eagerly
   }
 }
 
