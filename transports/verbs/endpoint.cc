@@ -218,7 +218,8 @@ VerbsEndpoint::Turn VerbsEndpoint::turn_of_queues() {
   }
   take_arrivals(turn);
   const auto looks = [](const Link* link) { return link->awaits_departures() || link->wants_room(); };
-  if (std::any_of(active_.begin(), active_.end(), looks)) take_departures(turn);
+  if (std::exchange(departures_armed_, false) || std::any_of(active_.begin(), active_.end(), looks))
+    take_departures(turn);
   for (Link* const link : touched_) link->pump();
   touched_.clear();
   for (Link* const link : active_) turn.finished += link->finish_sent();
@@ -226,9 +227,13 @@ VerbsEndpoint::Turn VerbsEndpoint::turn_of_queues() {
   return turn;
 }
 
-bool VerbsEndpoint::awaits_departures() const {
-  return std::any_of(active_.begin(), active_.end(),
-                     [](const Link* link) { return link->awaits_departures(); });
+// Who sleeps must also hear of a message that nobody waits for and that failed: the receives of its pair are
+// not always flushed. One departure in kSignalEvery wakes a sleeper for nothing.
+bool VerbsEndpoint::arm_queues() {
+  departures_armed_ = std::any_of(active_.begin(), active_.end(), [](const Link* link) {
+    return link->awaits_departures() || link->may_fail();
+  });
+  return queues_->arm(departures_armed_);
 }
 
 // Drops links that have nothing left to do; turns the fault of a link into the endpoint's failure.
@@ -253,6 +258,7 @@ void VerbsEndpoint::look_at_device() {
 // What the queues do not tell: peers that go, and works that need one that went. Returns works finished.
 std::size_t VerbsEndpoint::look_at_links() {
   std::size_t finished = 0;
+  departures_armed_ = true;  // the next turn looks, for who polls and never sleeps
   const auto now = Deadline::Clock::now();
   if (now >= next_meeting_) {
     next_meeting_ = now + kMeetEvery;
@@ -368,7 +374,7 @@ void VerbsEndpoint::watch_links() {
 std::size_t VerbsEndpoint::sleep(std::chrono::nanoseconds at_most) {
   if (has_trouble()) return look_at_links();
   watch_links();
-  if (queues_->arm(awaits_departures())) return 0;
+  if (arm_queues()) return 0;
   readiness_.ring(false);
   const bool asks =
       std::any_of(active_.begin(), active_.end(), [](const Link* link) { return link->has_question(); });
@@ -378,7 +384,7 @@ std::size_t VerbsEndpoint::sleep(std::chrono::nanoseconds at_most) {
 
 int VerbsEndpoint::wait_descriptor() {
   watch_links();
-  const bool arrived = queues_->arm(awaits_departures());
+  const bool arrived = arm_queues();
   next_look_ = {};  // it may be a link's socket that is ready
   bool can_finish = false;
   for (Link* const link : active_) {

@@ -52,6 +52,8 @@ class Link {
   bool has_works() const { return !sender_.empty() || !receiver_.empty(); }
   /// Whether the end of something that was sent is news.
   bool awaits_departures() const { return sender_.awaits_departures() || blocked_ || flushed_; }
+  /// Whether something that was sent may still fail, which only its completion tells.
+  bool may_fail() const { return requests_.posted() > requests_.completed(); }
   /// Whether it is time to see what was sent, so that room never runs out.
   bool wants_room() const { return requests_.room() < requests_.depth() / 2; }
 
