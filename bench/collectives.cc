@@ -50,6 +50,12 @@ Layout alltoall_layout(const Shape& s) { return {all(s), all(s), 0, 0, one_from_
 Layout sendrecv_layout(const Shape& s) {
   return {s.count, s.count, 0, 0, {{0, s.count, (s.rank + s.ranks - 1) % s.ranks, 0}}};
 }
+/// Ranks 0 and 1, 2 and 3, ...; the last of an odd number has none.
+Rank partner_of(const Shape& s) { return (s.rank ^ 1) < s.ranks ? s.rank ^ 1 : kNoRank; }
+Layout pingpong_layout(const Shape& s) {
+  if (partner_of(s) == kNoRank) return {s.count, s.count, 0, 0, {}};
+  return {s.count, s.count, 0, 0, {{0, s.count, partner_of(s), 0}}};
+}
 Layout barrier_layout(const Shape&) { return {}; }
 
 rondel_dtype_t type_of(const Call& c) { return static_cast<rondel_dtype_t>(c.type); }
@@ -93,12 +99,24 @@ rondel_status_t run_sendrecv(const Call& c) {
   return received != RONDEL_OK ? received : sent;
 }
 
+/// The smaller rank of a pair sends, and its partner answers: a round trip.
+rondel_status_t run_pingpong(const Call& c) {
+  const Rank partner = partner_of(c.shape);
+  if (partner == kNoRank) return RONDEL_OK;
+  const auto send = [&] { return rondel_send(c.comm, c.input, c.shape.count, type_of(c), partner); };
+  const auto receive = [&] { return rondel_recv(c.comm, c.output, c.shape.count, type_of(c), partner); };
+  const bool begins = c.shape.rank < partner;
+  const rondel_status_t first = begins ? send() : receive();
+  if (first != RONDEL_OK) return first;
+  return begins ? receive() : send();
+}
+
 double all_reduce_factor(double n) { return 2 * (n - 1) / n; }
 double share_factor(double n) { return (n - 1) / n; }
 double unit_factor(double) { return 1; }
 
 // name, reduces, has_root, has_data, in_place, parts, least_ranks, layout, run, bus_factor
-constexpr std::array<Collective, 10> kCollectives{{
+constexpr std::array<Collective, 11> kCollectives{{
     {"allreduce", true, false, true, true, false, 1, allreduce_layout, run_allreduce, all_reduce_factor},
     {"reduce_scatter", true, false, true, true, true, 1, reduce_scatter_layout, run_reduce_scatter,
      share_factor},
@@ -109,6 +127,7 @@ constexpr std::array<Collective, 10> kCollectives{{
     {"scatter", false, true, true, true, true, 1, scatter_layout, run_scatter, share_factor},
     {"alltoall", false, false, true, false, true, 1, alltoall_layout, run_alltoall, share_factor},
     {"sendrecv", false, false, true, false, false, 2, sendrecv_layout, run_sendrecv, unit_factor},
+    {"pingpong", false, false, true, false, false, 2, pingpong_layout, run_pingpong, unit_factor},
     {"barrier", false, false, false, false, false, 1, barrier_layout, run_barrier, unit_factor},
 }};
 

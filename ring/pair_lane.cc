@@ -70,7 +70,7 @@ Status PairLane::advance() {
         held_up.insert(direction);
         continue;
       }
-      if (tried.insert(direction.first).second || connected_.contains(direction.first)) {
+      if (connected_.contains(direction.first) || tried.insert(direction.first).second) {
         const auto connected = connect(direction.first, run.operation->deadline());
         RONDEL_TRY(connected);
         if (*connected) RONDEL_TRY(post(run));

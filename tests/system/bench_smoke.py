@@ -15,7 +15,7 @@ import unittest
 RONDELRUN, BENCH = "", ""
 TINY = ["-b", "4", "-e", "4K", "-f", "32", "-n", "3", "-w", "1"]
 COLLECTIVES = ["allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather", "scatter", "alltoall",
-               "sendrecv"]
+               "sendrecv", "pingpong"]
 WRONG_DATA, USAGE = 3, 2
 
 

@@ -31,7 +31,7 @@ trains_as_over_tcp() {
 
 every_collective_is_right() {
   local collective
-  for collective in allreduce reduce_scatter allgather broadcast reduce gather scatter alltoall sendrecv; do
+  for collective in allreduce reduce_scatter allgather broadcast reduce gather scatter alltoall sendrecv pingpong; do
     run 120 "$rondelrun" -np 3 --transport verbs "$bench" "$collective" -b 4 -e 300000 -f 37 -n 2 -w 1 -c 2 ||
       { fail "$collective over verbs ended with $?"; cat "$folder/out"; }
   done

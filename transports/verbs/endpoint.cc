@@ -11,6 +11,7 @@
 #include "transports/batch.h"
 #include "transports/blame.h"
 #include "transports/verbs/frame.h"
+#include "transports/verbs/linger.h"
 #include "transports/verbs/stages.h"
 
 namespace rondel::verbs {
@@ -28,6 +29,12 @@ constexpr int kTurnsPerClockLook = 16;
 constexpr std::chrono::nanoseconds kLongestStretch = std::chrono::milliseconds(1);
 // Completions of what one link sends: each request may ask for one.
 constexpr std::uint32_t kDeparturesPerLink = 192;
+// How long an eager work may be due before the peer is asked whether it has another in its place: longer than
+// ranks that go on wait for each other, so that questions are rare.
+constexpr std::chrono::milliseconds kAskAfter{50};
+// The device gives up on a peer that is silent within half of the silence time-out; this is for one that does
+// not even do that.
+constexpr std::chrono::seconds kLongestLinger{5};
 
 }  // namespace
 
@@ -76,7 +83,10 @@ Result<std::unique_ptr<Endpoint>> VerbsEndpoint::open(std::shared_ptr<Registrati
                                                      *std::move(readiness)));
 }
 
-VerbsEndpoint::~VerbsEndpoint() { abort(Code::aborted); }
+VerbsEndpoint::~VerbsEndpoint() {
+  if (failure_.ok()) linger(links_, *queues_, Deadline::in(kLongestLinger));
+  abort(Code::aborted);
+}
 
 Bytes VerbsEndpoint::address() const { return encode(meeting_.reach()); }
 
@@ -201,17 +211,29 @@ void VerbsEndpoint::take_departures(Turn& turn) {
 
 VerbsEndpoint::Turn VerbsEndpoint::turn_of_queues() {
   Turn turn;
+  for (Link* const link : active_) {
+    if (!link->can_take()) continue;
+    turn.finished += link->take_held();
+    touched_.push_back(link);
+  }
   take_arrivals(turn);
   const auto looks = [](const Link* link) { return link->awaits_departures() || link->wants_room(); };
-  if (std::any_of(active_.begin(), active_.end(), looks)) take_departures(turn);
+  if (std::exchange(departures_armed_, false) || std::any_of(active_.begin(), active_.end(), looks))
+    take_departures(turn);
   for (Link* const link : touched_) link->pump();
   touched_.clear();
+  for (Link* const link : active_) turn.finished += link->finish_sent();
+  turn.moved |= turn.finished > 0;
   return turn;
 }
 
-bool VerbsEndpoint::awaits_departures() const {
-  return std::any_of(active_.begin(), active_.end(),
-                     [](const Link* link) { return link->awaits_departures(); });
+// Who sleeps must also hear of a message that nobody waits for and that failed: the receives of its pair are
+// not always flushed. One departure in kSignalEvery wakes a sleeper for nothing.
+bool VerbsEndpoint::arm_queues() {
+  departures_armed_ = std::any_of(active_.begin(), active_.end(), [](const Link* link) {
+    return link->awaits_departures() || link->may_fail();
+  });
+  return queues_->arm(departures_armed_);
 }
 
 // Drops links that have nothing left to do; turns the fault of a link into the endpoint's failure.
@@ -236,7 +258,9 @@ void VerbsEndpoint::look_at_device() {
 // What the queues do not tell: peers that go, and works that need one that went. Returns works finished.
 std::size_t VerbsEndpoint::look_at_links() {
   std::size_t finished = 0;
-  if (const auto now = Deadline::Clock::now(); now >= next_meeting_) {
+  departures_armed_ = true;  // the next turn looks, for who polls and never sleeps
+  const auto now = Deadline::Clock::now();
+  if (now >= next_meeting_) {
     next_meeting_ = now + kMeetEvery;
     meeting_.turn(links_, std::chrono::milliseconds(0));
     memory_->forget_departed();
@@ -245,6 +269,8 @@ std::size_t VerbsEndpoint::look_at_links() {
   for (Link* const link : active_) {
     if (link->settled()) finished += link->settle_departure();
     link->judge_flush();
+    link->ask(now, kAskAfter);
+    link->pump();  // it may have been asked
   }
   look_at_device();
   settle();
@@ -286,7 +312,8 @@ std::size_t VerbsEndpoint::settle_departure(Link& link) {
 
 Result<std::size_t> VerbsEndpoint::progress(std::chrono::nanoseconds may_block_for) {
   if (!failure_.ok()) return failure_;
-  const auto started = Deadline::Clock::now();
+  // Read when it is first needed: most calls end before.
+  std::optional<Deadline::Clock::time_point> began;
   int busy_turns = 0;
   for (int empty_turns = patience_.slept() ? kTurnsPerClockLook - 1 : 0;;) {
     Turn turn = turn_of_queues();
@@ -304,7 +331,9 @@ Result<std::size_t> VerbsEndpoint::progress(std::chrono::nanoseconds may_block_f
       const std::size_t finished = look_when_due();
       if (!failure_.ok()) return failure_;
       if (finished > 0) return finished;
-      if (Deadline::Clock::now() - started >= std::max(may_block_for, kLongestStretch)) return std::size_t{0};
+      const auto now = Deadline::Clock::now();
+      if (!began) began = now;
+      if (now - *began >= std::max(may_block_for, kLongestStretch)) return std::size_t{0};
       continue;
     }
     if (may_block_for <= std::chrono::nanoseconds::zero()) return std::size_t{0};
@@ -312,10 +341,11 @@ Result<std::size_t> VerbsEndpoint::progress(std::chrono::nanoseconds may_block_f
     if (options_.oversubscribed) ::sched_yield();
     if (++empty_turns % kTurnsPerClockLook != 0 && !active_.empty()) continue;
     const auto now = Deadline::Clock::now();
+    if (!began) began = now;
     patience_.look(now);
-    if (now - started >= may_block_for) return std::size_t{0};
+    if (now - *began >= may_block_for) return std::size_t{0};
     if (patience_.polls_on(now, !active_.empty())) continue;
-    const std::size_t finished = sleep(may_block_for - (now - started));
+    const std::size_t finished = sleep(may_block_for - (now - *began));
     if (!failure_.ok()) return failure_;
     if (finished > 0) return finished;
     empty_turns = kTurnsPerClockLook - 1;
@@ -324,11 +354,9 @@ Result<std::size_t> VerbsEndpoint::progress(std::chrono::nanoseconds may_block_f
 
 std::vector<Counter> VerbsEndpoint::counters() const {
   const LinkCounts counts = links_.counts();
-  return {{"work_requests", counts.work_requests},
-          {"signalled", counts.signalled},
-          {"receives", counts.receives},
-          {"doorbells", counts.doorbells},
-          {"staged_bytes", counts.staged_bytes}};
+  return {{"work_requests", counts.work_requests}, {"signalled", counts.signalled},
+          {"receives", counts.receives},           {"doorbells", counts.doorbells},
+          {"staged_bytes", counts.staged_bytes},   {"eager_sends", counts.eager_sends}};
 }
 
 // Something that no descriptor will tell of any more.
@@ -346,17 +374,24 @@ void VerbsEndpoint::watch_links() {
 std::size_t VerbsEndpoint::sleep(std::chrono::nanoseconds at_most) {
   if (has_trouble()) return look_at_links();
   watch_links();
-  if (queues_->arm(awaits_departures())) return 0;
+  if (arm_queues()) return 0;
   readiness_.ring(false);
-  readiness_.wait(at_most);
+  const bool asks =
+      std::any_of(active_.begin(), active_.end(), [](const Link* link) { return link->has_question(); });
+  readiness_.wait(asks ? std::min<std::chrono::nanoseconds>(at_most, kAskAfter) : at_most);
   return look_at_links();
 }
 
 int VerbsEndpoint::wait_descriptor() {
   watch_links();
-  const bool arrived = queues_->arm(awaits_departures());
+  const bool arrived = arm_queues();
   next_look_ = {};  // it may be a link's socket that is ready
-  readiness_.ring(arrived || !failure_.ok() || has_trouble());
+  bool can_finish = false;
+  for (Link* const link : active_) {
+    can_finish |= link->can_finish();
+    link->ask(Deadline::Clock::now(), std::chrono::nanoseconds::zero());  // the caller may sleep for long
+  }
+  readiness_.ring(arrived || can_finish || !failure_.ok() || has_trouble());
   return readiness_.descriptor();
 }
 

@@ -68,7 +68,7 @@ class VerbsEndpoint final : public Endpoint {
   std::size_t settle_departure(Link& link);
   std::size_t settle_departures();
   void settle();
-  bool awaits_departures() const;
+  bool arm_queues();
   bool has_trouble() const;
   void watch_links();
   std::size_t sleep(std::chrono::nanoseconds at_most);
@@ -93,6 +93,7 @@ class VerbsEndpoint final : public Endpoint {
   std::vector<Link*> touched_;  // by completions of this turn
   Deadline::Clock::time_point next_look_{};
   Deadline::Clock::time_point next_meeting_{};
+  bool departures_armed_ = false;  // or due for a look; until the next turn
   Status failure_;
   std::optional<LabelMismatch> mismatch_;
 };

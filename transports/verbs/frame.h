@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the two ends of a queue pair send each other beside payload. The receiver sends a credit for each
-// piece that it is ready for: which work it means, and where the bytes belong. The sender compares, then
-// writes the piece with an immediate that is the piece's number; or it refuses and says what it would have
-// sent. The queue pair keeps order, so credits, pieces and works pair by counting. Little-endian, like the
-// hosts that it runs on.
+// What the two ends of a queue pair send each other. Works of few bytes go eagerly, inside a message. For
+// the others the receiver sends a credit for each piece that it is ready for: which work it means, and where
+// the bytes belong. The sender compares, then writes the piece with an immediate that is the piece's number;
+// or it refuses and says what it would have sent. The queue pair keeps order, so credits, pieces and works
+// pair by counting. Little-endian, like the hosts that it runs on.
 #pragma once
 
 #include <bit>
@@ -16,7 +16,27 @@
 
 namespace rondel::verbs {
 
-enum class MessageKind : std::uint32_t { credit = 0x43444e52, refusal = 0x52444e52 };
+enum class MessageKind : std::uint32_t {
+  credit = 0x43444e52,
+  refusal = 0x52444e52,
+  payload = 0x50444e52,   // an EagerHeader and the bytes of a work
+  returned = 0x56444e52,  // an EagerHeader: nothing but word of receives that are free again
+};
+
+/// Works of at most so many bytes go eagerly: both sides know from the length alone.
+inline constexpr std::size_t kEagerBytes = 768;
+constexpr bool goes_eagerly(std::uint64_t work_bytes) { return work_bytes <= kEagerBytes; }
+/// Eager messages that may be on their way, or wait for their receive to be posted.
+inline constexpr std::uint32_t kEagerWindow = 16;
+
+struct EagerHeader {
+  MessageKind kind = MessageKind::payload;
+  std::uint32_t work = 0;      // counts the works of this direction, from 0, wraps
+  std::uint32_t bytes = 0;     // that follow
+  std::uint32_t returned = 0;  // eager messages of the other direction that have been taken, wraps
+  Label label;
+};
+static_assert(sizeof(EagerHeader) == 32 && std::is_trivially_copyable_v<EagerHeader>);
 
 /// A run of the receiver's memory.
 struct RemoteRange {
@@ -34,7 +54,9 @@ struct MessageHeader {
   std::uint64_t bytes = 0;       // of the piece
   Label label;                   // refusal: the sender's
   std::uint32_t ranges = 0;      // that follow; their bytes are the piece's
-  std::uint32_t reserved[3] = {};
+  std::uint32_t work = 0;        // counts the works of this direction; refusal: the sender's
+  std::uint32_t returned = 0;    // credit: see EagerHeader
+  std::uint32_t reserved = 0;
 };
 static_assert(sizeof(MessageHeader) == 64 && std::is_trivially_copyable_v<MessageHeader>);
 static_assert(sizeof(RemoteRange) == 24 && std::is_trivially_copyable_v<RemoteRange>);
@@ -47,12 +69,18 @@ struct Message {
   std::uint64_t reserved[6];  // up to a multiple of a cache line
 };
 inline constexpr std::size_t kMessageBytes = sizeof(Message);
-static_assert(kMessageBytes % 64 == 0);
+static_assert(kMessageBytes % 64 == 0 && sizeof(EagerHeader) + kEagerBytes <= kMessageBytes);
 
 /// Pieces that a receiver may have announced and not got. A work has one, or one for each stage that it
 /// fills.
 inline constexpr std::uint32_t kMaxPieces = 2 * kMaxInFlight;
-/// Requests that a receiving queue must hold: the peer's credits, its writes, and one refusal.
-inline constexpr std::uint32_t kReceiveDepth = 2 * kMaxPieces + 2;
+/// Messages of the kind `returned` that may be on their way: each tells of half a window.
+inline constexpr std::uint32_t kMostReturns = 2;
+/// Receives that were used are posted again so many at a time, in one list.
+inline constexpr std::uint32_t kReceivesPerList = 8;
+/// Requests that a receiving queue must hold: the peer's credits, its writes, its eager messages and its
+/// returns, one refusal, and those that are not posted again yet.
+inline constexpr std::uint32_t kReceiveDepth =
+    2 * kMaxPieces + kEagerWindow + kMostReturns + 1 + kReceivesPerList;
 
 }  // namespace rondel::verbs

@@ -24,8 +24,8 @@ Link::Link(std::shared_ptr<Device> device, QueuePair pair, MessageBuffers buffer
       buffers_(std::move(buffers)),
       pair_(std::move(pair)),
       requests_(device_->verbs(), pair_, mark),
-      sender_(requests_, buffers_, fault_, device_->limits().message_bytes),
-      receiver_(device_, requests_, buffers_, fault_) {}
+      sender_(requests_, buffers_, inbox_, fault_, device_->limits().message_bytes),
+      receiver_(device_, peer, requests_, buffers_, inbox_, fault_) {}
 
 Result<std::unique_ptr<Link>> Link::create(std::shared_ptr<Device> device, const CompletionQueues& queues,
                                            Rank peer, std::uint32_t mark) {
@@ -46,7 +46,8 @@ void Link::pump() {
     return fault_.set_local(Code::io_error, fmt::format("posting receives: {}", words_of(error)));
   const bool all_announced = receiver_.announce();
   const bool all_written = sender_.write();
-  blocked_ = !all_announced || !all_written;
+  const bool all_told = receiver_.tell_returned();  // behind what carries the same word
+  blocked_ = !all_announced || !all_written || !all_told;
   requests_.flush();
   if (requests_.error() != 0)
     fault_.set_local(Code::io_error, fmt::format("posting requests: {}", words_of(requests_.error())));
@@ -58,25 +59,45 @@ std::size_t Link::arrived(const ibv_wc& completion) {
     take_failure(completion.status);
     return 0;
   }
-  std::size_t finished = 0;
-  if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM)
-    finished = receiver_.take_piece(ntohl(completion.imm_data));
-  else
-    take_message(completion);
-  buffers_.give_back(MessageBuffers::slot_of(completion));
+  const std::uint32_t slot = MessageBuffers::slot_of(completion);
+  // What came before belongs to works before.
+  std::size_t finished = receiver_.take_held();
+  if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
+    finished += receiver_.take_piece(ntohl(completion.imm_data));
+    buffers_.give_back(slot);
+  } else if (buffers_.incoming(slot).header.kind == MessageKind::payload) {
+    take_eager(completion, slot);
+    finished += receiver_.take_held();
+  } else {
+    take_message(completion, slot);
+    buffers_.give_back(slot);
+  }
   return finished;
 }
 
-void Link::take_message(const ibv_wc& completion) {
-  const Message& message = buffers_.incoming(MessageBuffers::slot_of(completion));
+void Link::take_eager(const ibv_wc& completion, std::uint32_t slot) {
+  const EagerHeader& header = buffers_.incoming_eager(slot);
+  if (completion.byte_len < sizeof header || completion.byte_len != sizeof header + header.bytes ||
+      !goes_eagerly(header.bytes))
+    return fault_.set(Code::internal,
+                      fmt::format("a message of {} bytes can not be read", completion.byte_len));
+  sender_.take_returned(header.returned);
+  receiver_.hold(slot);
+}
+
+void Link::take_message(const ibv_wc& completion, std::uint32_t slot) {
+  const Message& message = buffers_.incoming(slot);
   const MessageHeader& header = message.header;
+  if (completion.byte_len == sizeof(EagerHeader) && header.kind == MessageKind::returned)
+    return sender_.take_returned(buffers_.incoming_eager(slot).returned);
   const bool whole = completion.byte_len >= sizeof header && header.ranges <= kMaxSlices &&
                      completion.byte_len == sizeof header + header.ranges * sizeof(RemoteRange);
-  if (whole && header.kind == MessageKind::credit) return sender_.take_credit(message);
-  if (whole && header.kind == MessageKind::refusal)
-    mismatch_ = receiver_.take_refusal(header, peer_);
-  else
-    fault_.set(Code::internal, fmt::format("a message of {} bytes can not be read", completion.byte_len));
+  if (whole && header.kind == MessageKind::credit) {
+    sender_.take_returned(header.returned);
+    return sender_.take_credit(message);
+  }
+  if (whole && header.kind == MessageKind::refusal) return receiver_.take_refusal(header);
+  fault_.set(Code::internal, fmt::format("a message of {} bytes can not be read", completion.byte_len));
 }
 
 std::size_t Link::departed(const ibv_wc& completion) {
@@ -111,11 +132,33 @@ void Link::judge_flush() {
 
 bool Link::peer_has_gone() {
   if (gone_ || !socket_) return gone_;
-  auto word = hear_farewell(socket_.get());
-  if (!word) return false;
-  gone_ = true;
-  last_word_ = *std::move(word);
-  return true;
+  while (auto word = hear(socket_.get())) {
+    if (word->farewell) {
+      gone_ = true;
+      last_word_ = *std::move(word);
+      return true;
+    }
+    sender_.take_question(word->number);
+  }
+  return false;
+}
+
+void Link::ask(Deadline::Clock::time_point now, std::chrono::nanoseconds patience) {
+  if (!has_question()) return;
+  const auto due = receiver_.due_eagerly();
+  if (due != due_) {
+    due_ = due;
+    due_since_ = now;
+  }
+  if (now - due_since_ < patience) return;
+  ask_for(socket_.get(), *due);
+  asked_ = due;
+}
+
+void Link::prove_arrival() {
+  if (!owes_arrival() || gone_ || requests_.room() == 0) return;
+  requests_.write({}, 0, 0, std::nullopt, true);  // takes none of the peer's receives
+  requests_.flush();
 }
 
 std::size_t Link::settle_departure() {
@@ -123,8 +166,9 @@ std::size_t Link::settle_departure() {
   if (!settled_) {
     settled_ = true;
     pair_.destroy();
-    finished = sender_.finish_had(last_word_.pieces_received);
+    finished = sender_.finish_had(last_word_.number);
   }
+  finished += take_held();
   if (has_works()) fault_.set(Code::peer_lost, last_word_.why);
   return finished;
 }
@@ -136,7 +180,8 @@ LinkCounts Link::counts() const {
           .signalled = requests_.signalled(),
           .receives = buffers_.receives(),
           .doorbells = requests_.doorbells() + buffers_.doorbells(),
-          .staged_bytes = receiver_.bytes_staged()};
+          .staged_bytes = receiver_.bytes_staged(),
+          .eager_sends = sender_.eager_sent()};
 }
 
 void Link::close(Code why) {

@@ -4,16 +4,20 @@
 // never waits.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
+#include "lib/deadline.h"
 #include "lib/private_fd.h"
 #include "lib/status.h"
 #include "transports/endpoint.h"
-#include "transports/verbs/farewell.h"
+#include "transports/verbs/eager_window.h"
 #include "transports/verbs/fault.h"
 #include "transports/verbs/link_counts.h"
+#include "transports/verbs/link_words.h"
 #include "transports/verbs/message_buffers.h"
 #include "transports/verbs/queue_pair.h"
 #include "transports/verbs/receiver.h"
@@ -47,15 +51,40 @@ class Link {
   void post(const Work& work) { work.verb == Verb::send ? sender_.post(work) : receiver_.post(work); }
   bool has_works() const { return !sender_.empty() || !receiver_.empty(); }
   /// Whether the end of something that was sent is news.
-  bool awaits_departures() const { return !sender_.empty() || blocked_ || flushed_; }
+  bool awaits_departures() const { return sender_.awaits_departures() || blocked_ || flushed_; }
+  /// Whether something that was sent may still fail, which only its completion tells.
+  bool may_fail() const { return requests_.posted() > requests_.completed(); }
   /// Whether it is time to see what was sent, so that room never runs out.
   bool wants_room() const { return requests_.room() < requests_.depth() / 2; }
 
-  /// Hands the device all that can be handed to it now: receives, credits, writes.
+  /// Hands the device all that can be handed to it now: receives, credits, writes, eager messages.
   void pump();
+  /// Whether a receive is posted for an eager message that came before it.
+  bool can_take() const { return !faulty() && receiver_.can_take(); }
+  /// Whether works can finish without any completion.
+  bool can_finish() const { return can_take() || (!faulty() && sender_.can_finish()); }
+  /// Takes eager messages that came before their receive was posted; returns how many works that finished.
+  std::size_t take_held() { return faulty() ? 0 : receiver_.take_held(); }
+  /// Finishes sends that went eagerly.
+  std::size_t finish_sent() { return faulty() ? 0 : sender_.finish_done(); }
   /// Take one completion; return how many works that finished.
   std::size_t arrived(const ibv_wc& completion);
   std::size_t departed(const ibv_wc& completion);
+
+  /// The work that is due comes eagerly or never, and the peer has not been asked which.
+  bool has_question() const {
+    const auto due = receiver_.due_eagerly();
+    return due && due != asked_ && connected_ && !gone_ && !faulty();
+  }
+  /// Asks, when the work has been due for `patience`.
+  void ask(Deadline::Clock::time_point now, std::chrono::nanoseconds patience);
+
+  /// Asks for a completion behind all that went eagerly, unless that is known to have arrived.
+  void prove_arrival();
+  /// What went eagerly may not have arrived yet, and may still do so.
+  bool owes_arrival() const {
+    return !faulty() && !flushed_ && !settled_ && sender_.last_eager_request() > requests_.completed();
+  }
 
   int socket() const { return socket_.get(); }
   std::uint32_t watched_events = 0;  ///< what epoll is watching the socket for
@@ -71,7 +100,7 @@ class Link {
 
   bool faulty() const { return fault_.is_set(); }
   const LinkFault& fault() const { return fault_; }
-  const LabelMismatch& mismatch() const { return mismatch_; }
+  const LabelMismatch& mismatch() const { return receiver_.mismatch(); }
   LinkCounts counts() const;
 
   /// Tells the peer, destroys the queue pair and finishes every posted work with `why`: the device touches
@@ -81,7 +110,8 @@ class Link {
  private:
   Link(std::shared_ptr<Device> device, QueuePair pair, MessageBuffers buffers, Rank peer, std::uint32_t mark);
 
-  void take_message(const ibv_wc& completion);
+  void take_message(const ibv_wc& completion, std::uint32_t slot);
+  void take_eager(const ibv_wc& completion, std::uint32_t slot);
   void take_failure(ibv_wc_status status);
 
   const std::shared_ptr<Device> device_;
@@ -90,6 +120,7 @@ class Link {
   MessageBuffers buffers_;
   QueuePair pair_;
   SendQueue requests_;
+  EagerInbox inbox_;
   LinkFault fault_;
   Sender sender_;
   Receiver receiver_;
@@ -99,8 +130,10 @@ class Link {
   bool flushed_ = false;
   bool gone_ = false;
   bool settled_ = false;
-  Farewell last_word_;  // of the peer, once it has gone
-  LabelMismatch mismatch_;
+  LinkWord last_word_;                  // of the peer, once it has gone
+  std::optional<std::uint32_t> due_;    // eagerly, when it was looked at last
+  std::optional<std::uint32_t> asked_;  // of the peer
+  Deadline::Clock::time_point due_since_{};
 };
 
 }  // namespace rondel::verbs

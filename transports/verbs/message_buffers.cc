@@ -20,7 +20,7 @@ int MessageBuffers::post_all(const VerbsLibrary& verbs, ibv_qp* pair) {
 void MessageBuffers::give_back(std::uint32_t slot) { free_[free_count_++] = slot; }
 
 int MessageBuffers::flush(const VerbsLibrary& verbs, ibv_qp* pair) {
-  if (free_count_ == 0) return 0;
+  if (free_count_ < kReceivesPerList) return 0;
   std::array<ibv_recv_wr, kReceiveDepth> list;
   std::array<ibv_sge, kReceiveDepth> slices;
   for (std::uint32_t i = 0; i < free_count_; ++i) {
@@ -39,8 +39,8 @@ int MessageBuffers::flush(const VerbsLibrary& verbs, ibv_qp* pair) {
   return verbs.post_recv(pair, list.data(), &bad);
 }
 
-ibv_sge MessageBuffers::slice_of(const Message& message, std::size_t bytes) const {
-  return {.addr = reinterpret_cast<std::uintptr_t>(&message),
+ibv_sge MessageBuffers::slice_of(const void* message, std::size_t bytes) const {
+  return {.addr = reinterpret_cast<std::uintptr_t>(message),
           .length = static_cast<std::uint32_t>(bytes),
           .lkey = memory_.on_device().local_key()};
 }

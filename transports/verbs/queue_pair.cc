@@ -16,12 +16,13 @@
 namespace rondel::verbs {
 namespace {
 
-constexpr std::uint32_t kLayout = 1;
+constexpr std::uint32_t kLayout = 2;
 constexpr std::uint32_t kSendDepth = 192;
 constexpr std::uint32_t kInlineBytes = 220;  // more does not fit a request everywhere
 constexpr std::uint32_t kFewSlices = 4;
 constexpr std::uint8_t kHopLimit = 64;
-constexpr std::uint8_t kReceiverNotReadyTimer = 12;  // 0.64 ms; credits see to it that it is never needed
+constexpr std::uint8_t kReceiverNotReadyTimer =
+    12;  // 0.64 ms; credits and the eager window see to it that it is never needed
 
 std::string_view name_of(LinkLayer layer) { return layer == LinkLayer::ethernet ? "Ethernet" : "InfiniBand"; }
 

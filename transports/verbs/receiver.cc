@@ -21,6 +21,10 @@ bool Receiver::announce() {
   while (works_announced_ < works_.size() && pieces_.room() > 0 && !fault_.is_set()) {
     if (requests_.room() <= 1) return false;  // the last place is a refusal's
     Incoming& in = works_.at(works_announced_);
+    if (goes_eagerly(in.sink.total_bytes())) {
+      ++works_announced_;
+      continue;
+    }
     const auto piece = next_piece_of(in);
     if (!piece) return true;
     send_credit(in, *piece);
@@ -35,7 +39,7 @@ bool Receiver::announce() {
 // None while all stages are in use.
 std::optional<Receiver::Piece> Receiver::next_piece_of(const Incoming& in) {
   const std::uint64_t left = in.sink.total_bytes() - in.announced_bytes;
-  if (!in.sink.folds() || left == 0) return Piece{.bytes = left, .stage = {}};
+  if (!in.sink.folds()) return Piece{.bytes = left, .stage = {}};
   if (!stages_.made()) {
     const Status made = stages_.make(device_);
     if (!made.ok()) {
@@ -55,7 +59,9 @@ void Receiver::send_credit(const Incoming& in, const Piece& piece) {
                     .work_bytes = in.sink.total_bytes(),
                     .offset = in.announced_bytes,
                     .bytes = piece.bytes,
-                    .label = in.sink.label()};
+                    .label = in.sink.label(),
+                    .work = number_of(works_announced_),
+                    .returned = inbox_.tell()};
   std::uint32_t used = 0;
   if (piece.stage) {
     message.ranges[used++] = {reinterpret_cast<std::uintptr_t>(stages_.at(*piece.stage).data()), piece.bytes,
@@ -67,11 +73,11 @@ void Receiver::send_credit(const Incoming& in, const Piece& piece) {
                                   on_device(slice).remote_key()};
   }
   message.header.ranges = used;
-  requests_.message(buffers_.slice_of(message, sizeof(MessageHeader) + used * sizeof(RemoteRange)));
+  requests_.message(buffers_.slice_of(&message, sizeof(MessageHeader) + used * sizeof(RemoteRange)));
 }
 
 std::size_t Receiver::take_piece(std::uint32_t number) {
-  if (pieces_.empty() || number != pieces_received_) {
+  if (pieces_.empty() || number != pieces_received_ || due_eagerly()) {
     fault_.set(Code::internal,
                fmt::format("it sends piece {} where piece {} was due", number, pieces_received_));
     return 0;
@@ -89,22 +95,78 @@ std::size_t Receiver::take_piece(std::uint32_t number) {
     sink.arrived_in_place(static_cast<std::size_t>(piece.bytes));
   }
   if (!sink.complete()) return 0;
-  sink.completion()->finish(Code::ok);
-  works_.pop();
-  --works_announced_;
+  finish_front();
   return 1;
 }
 
-LabelMismatch Receiver::take_refusal(const MessageHeader& header, Rank peer) {
-  if (pieces_.empty() || header.piece != pieces_received_) {
-    fault_.set(Code::internal,
-               fmt::format("it refuses piece {} where piece {} was due", header.piece, pieces_received_));
-    return {};
+bool Receiver::tell_returned() {
+  if (!inbox_.must_tell()) return true;
+  if (requests_.room() <= 1) return false;
+  EagerHeader& header = buffers_.returns(returns_++);
+  header = {.kind = MessageKind::returned, .returned = inbox_.tell()};
+  requests_.message(buffers_.slice_of(&header, sizeof header));
+  return true;
+}
+
+void Receiver::hold(std::uint32_t slot) {
+  if (inbox_.full()) return fault_.set(Code::internal, "it sends more messages than this rank has room for");
+  inbox_.hold(slot);
+}
+
+std::size_t Receiver::take_held() {
+  std::size_t finished = 0;
+  for (; can_take() && !fault_.is_set(); ++finished) {
+    const std::uint32_t slot = inbox_.front();
+    if (!take_message(buffers_.incoming_eager(slot), buffers_.payload_in(slot))) break;
+    inbox_.pop();
+    buffers_.give_back(slot);
   }
+  return finished;
+}
+
+// False when it is not the work that is due; before a byte is written.
+bool Receiver::take_message(const EagerHeader& header, std::span<const std::byte> payload) {
+  Sink& sink = works_.front().sink;
+  if (header.work != works_finished_) {
+    fault_.set(Code::internal,
+               fmt::format("it sends work {} where work {} was due", header.work, works_finished_));
+    return false;
+  }
+  if (header.label != sink.label() || payload.size() != sink.total_bytes()) {
+    fail_by_mismatch(header.label, payload.size());
+    return false;
+  }
+  bytes_received_ += payload.size();
+  bytes_staged_ += payload.size();
+  if (!payload.empty()) sink.take(payload);
+  finish_front();
+  return true;
+}
+
+void Receiver::finish_front() {
+  works_.front().sink.completion()->finish(Code::ok);
+  works_.pop();
+  ++works_finished_;
+  if (works_announced_ > 0) --works_announced_;
+}
+
+std::optional<std::uint32_t> Receiver::due_eagerly() const {
+  if (works_.empty() || !goes_eagerly(works_.front().sink.total_bytes())) return std::nullopt;
+  return works_finished_;
+}
+
+void Receiver::take_refusal(const MessageHeader& header) {
+  if (works_.empty() || header.work != works_finished_)
+    return fault_.set(Code::internal,
+                      fmt::format("it refuses work {} where work {} was due", header.work, works_finished_));
+  fail_by_mismatch(header.label, header.work_bytes);
+}
+
+void Receiver::fail_by_mismatch(const Label& theirs, std::uint64_t their_bytes) {
   const Sink& sink = works_.front().sink;
-  fault_.set(Code::mismatch, fmt::format("it sends {} bytes where this rank expects {}", header.work_bytes,
-                                         sink.total_bytes()));
-  return {peer, sink.label(), header.label, sink.total_bytes(), header.work_bytes};
+  fault_.set(Code::mismatch,
+             fmt::format("it sends {} bytes where this rank expects {}", their_bytes, sink.total_bytes()));
+  mismatch_ = {peer_, sink.label(), theirs, sink.total_bytes(), their_bytes};
 }
 
 void Receiver::fail_all(Code why) {

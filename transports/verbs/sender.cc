@@ -24,7 +24,8 @@ void Sender::post(const Work& work) {
   out.slice_offset = 0;
   out.total_bytes = total_bytes(work.local);
   out.written_bytes = 0;
-  out.all_written = false;
+  out.last_request = 0;
+  if (!goes_eagerly(out.total_bytes)) ++written_works_;
   out.label = work.label;
   out.done = work.done;
 }
@@ -37,7 +38,7 @@ void Sender::take_credit(const Message& message) {
     sound &= message.ranges[i].bytes > 0 && message.ranges[i].bytes <= message.header.bytes - bytes;
     bytes += message.ranges[i].bytes;
   }
-  if (!sound || bytes != message.header.bytes)
+  if (!sound || bytes == 0 || bytes != message.header.bytes)
     return fault_.set(Code::internal, fmt::format("credit {} can not be read where credit {} was due",
                                                   message.header.piece, expected));
   Credit& credit = credits_.push();
@@ -49,23 +50,60 @@ void Sender::take_credit(const Message& message) {
 }
 
 bool Sender::write() {
-  while (works_written_ < works_.size() && !credits_.empty() && !refused_) {
-    Outgoing& out = works_.at(works_written_);
-    Credit& credit = credits_.front();
-    if (!matches(out, credit)) return true;
-    if (!write_piece(out, credit)) return false;
-    credits_.pop();
-    ++pieces_written_;
-    if (out.all_written) ++works_written_;
+  while (works_sent_ < works_.size() && !refused_) {
+    Outgoing& out = works_.at(works_sent_);
+    const Step step = goes_eagerly(out.total_bytes) ? send_eagerly(out) : write_next_piece(out);
+    if (step != Step::moved) return step == Step::waits;
   }
   return true;
+}
+
+// Compared by the peer. What it holds for a work that is not posted there yet is bounded by the window.
+Sender::Step Sender::send_eagerly(const Outgoing& out) {
+  if (!window_.has_room()) return Step::waits;
+  if (requests_.room() <= kRoomForMessages) return Step::full;
+  EagerHeader& header = buffers_.eager(window_.take());
+  header = {.kind = MessageKind::payload,
+            .work = number_of_next(),
+            .bytes = static_cast<std::uint32_t>(out.total_bytes),
+            .returned = inbox_.tell(),
+            .label = out.label};
+  auto* to = reinterpret_cast<std::byte*>(&header + 1);
+  for (const Slice& slice : out.slices)
+    if (slice.bytes > 0) to = std::copy_n(slice.data(), slice.bytes, to);
+  requests_.message(buffers_.slice_of(&header, sizeof header + out.total_bytes));
+  last_eager_request_ = requests_.posted();
+  if (asked_ == header.work) asked_.reset();  // numbers wrap
+  ++works_sent_;
+  return Step::moved;
+}
+
+Sender::Step Sender::write_next_piece(Outgoing& out) {
+  if (asked_ == number_of_next()) {
+    refuse(out);
+    return Step::waits;
+  }
+  if (credits_.empty()) return Step::waits;
+  Credit& credit = credits_.front();
+  if (!matches(out, credit)) return Step::waits;
+  if (!write_piece(out, credit)) return Step::full;
+  credits_.pop();
+  ++pieces_written_;
+  if (out.written_bytes == out.total_bytes) ++works_sent_;
+  return Step::moved;
 }
 
 // Both sides mean the same work, and the same place in it; before a byte leaves.
 bool Sender::matches(const Outgoing& out, const Credit& credit) {
   if (credit.written_bytes > 0) return true;
-  if (credit.header.label != out.label || credit.header.work_bytes != out.total_bytes) {
-    refuse(out, credit);
+  const auto ahead = static_cast<std::int32_t>(credit.header.work - number_of_next());
+  if (ahead < 0) {
+    refused_ = true;  // what went eagerly for that work is the peer's word of it
+    return false;
+  }
+  // One that is ahead passes this work over: the peer expects it to come eagerly.
+  if (ahead > 0 || credit.header.label != out.label || credit.header.work_bytes != out.total_bytes) {
+    refuse(out);
     return false;
   }
   if (credit.header.offset == out.written_bytes && credit.header.bytes <= out.total_bytes - out.written_bytes)
@@ -76,14 +114,14 @@ bool Sender::matches(const Outgoing& out, const Credit& credit) {
 }
 
 // The peer then fails, and this side learns of that by the loss of the link.
-void Sender::refuse(const Outgoing& out, const Credit& credit) {
+void Sender::refuse(const Outgoing& out) {
   refused_ = true;
   Message& message = buffers_.refusal();
   message.header = {.kind = MessageKind::refusal,
-                    .piece = credit.header.piece,
                     .work_bytes = out.total_bytes,
-                    .label = out.label};
-  requests_.message(buffers_.slice_of(message, sizeof(MessageHeader)));
+                    .label = out.label,
+                    .work = number_of_next()};
+  requests_.message(buffers_.slice_of(&message, sizeof(MessageHeader)));
 }
 
 // False when the send queue is full before the piece's end.
@@ -99,7 +137,7 @@ bool Sender::write_piece(Outgoing& out, Credit& credit) {
 // takes, and is no longer than a message may be.
 void Sender::write_request(Outgoing& out, Credit& credit) {
   std::array<ibv_sge, kMaxSlices> from;
-  const RemoteRange to = credit.header.bytes == 0 ? RemoteRange{} : credit.ranges[credit.range];
+  const RemoteRange to = credit.ranges[credit.range];
   std::uint64_t bytes = 0;
   const std::size_t used =
       gather(out, std::min<std::uint64_t>(to.bytes - credit.range_offset, most_bytes_), from, bytes);
@@ -115,7 +153,6 @@ void Sender::write_request(Outgoing& out, Credit& credit) {
     credit.range_offset = 0;
   }
   if (!work_done) return;
-  out.all_written = true;
   out.last_request = requests_.posted();
   out.last_piece = credit.header.piece;
 }
@@ -143,30 +180,35 @@ std::size_t Sender::gather(Outgoing& out, std::uint64_t limit, std::span<ibv_sge
 }
 
 void Sender::finish_front() {
-  bytes_sent_ += works_.front().total_bytes;
+  const std::uint64_t bytes = works_.front().total_bytes;
+  bytes_sent_ += bytes;
   works_.front().done->finish(Code::ok);
   works_.pop();
-  --works_written_;
+  ++works_finished_;
+  --works_sent_;
+  if (!goes_eagerly(bytes)) --written_works_;
 }
 
+// What went eagerly was copied, and needs no completion of the device.
 std::size_t Sender::finish_done() {
   std::size_t finished = 0;
-  for (; works_written_ > 0 && works_.front().last_request <= requests_.completed(); ++finished)
-    finish_front();
+  for (; works_sent_ > 0 && works_.front().last_request <= requests_.completed(); ++finished) finish_front();
   return finished;
 }
 
 std::size_t Sender::finish_had(std::uint32_t pieces) {
   std::size_t finished = 0;
   // Numbers wrap; those in question lie close together.
-  for (; works_written_ > 0 && static_cast<std::int32_t>(pieces - works_.front().last_piece) > 0; ++finished)
+  for (; works_sent_ > 0 && (goes_eagerly(works_.front().total_bytes) ||
+                             static_cast<std::int32_t>(pieces - works_.front().last_piece) > 0);
+       ++finished)
     finish_front();
   return finished;
 }
 
 void Sender::fail_all(Code why) {
   for (; !works_.empty(); works_.pop()) works_.front().done->finish(why);
-  works_written_ = 0;
+  works_sent_ = written_works_ = 0;
 }
 
 }  // namespace rondel::verbs

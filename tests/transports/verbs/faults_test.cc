@@ -34,7 +34,7 @@ TEST_CASE("F12: each completion error has a code and words, and names the peer w
                         Case{IBV_WC_GENERAL_ERR, Code::io_error, "completion status 21", kNoRank}}) {
     FakeVerbs fabric;
     PairOfRanks ranks;
-    Buffer buffer(ranks.zero(), 100);
+    Buffer buffer(ranks.zero(), 1000);
     const Slice slice = buffer.all();
     Completion done;
     done.arm(1);
@@ -53,7 +53,7 @@ TEST_CASE("F12: each completion error has a code and words, and names the peer w
 TEST_CASE("F12: the first error is kept, the flushes behind it are not told") {
   FakeVerbs fabric;
   PairOfRanks ranks;
-  Buffer buffer(ranks.zero(), 100);
+  Buffer buffer(ranks.zero(), 1000);
   const Slice slice = buffer.all();
   Completion done;
   done.arm(3);
@@ -140,13 +140,14 @@ TEST_CASE("a device whose queues are too short is refused in words; one that is 
     if (!statuses[0].ok()) continue;
     PairOfRanks ranks;
     CHECK(ranks.send(1'000'001) == "");
+    for (int i = 0; i < 200; ++i) REQUIRE(ranks.send(8) == "");  // eagerly
   }
 }
 
 TEST_CASE("a stage that can not be registered fails the endpoint in words, not its neighbour's bytes") {
   FakeVerbs fabric;
   PairOfRanks ranks;
-  Buffer buffer(ranks.zero(), 64);
+  Buffer buffer(ranks.zero(), 1024);
   const Slice slice = buffer.all();
   Completion done;
   done.arm(1);
@@ -197,8 +198,8 @@ TEST_CASE(
     "works that a peer has had before it left are finished, although their acknowledgement never comes") {
   FakeVerbs fabric;
   PairOfRanks ranks;
-  Buffer out(ranks.zero(), 10);
-  Buffer in(ranks.one(), 10);
+  Buffer out(ranks.zero(), 1000);
+  Buffer in(ranks.one(), 1000);
   const Slice from = out.all();
   const Slice to = in.all();
   Completion sent;
