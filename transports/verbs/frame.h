@@ -16,6 +16,9 @@
 
 namespace rondel::verbs {
 
+/// Rises whenever something here, or its meaning, changes: both ends must have the same.
+inline constexpr std::uint32_t kLayout = 2;
+
 enum class MessageKind : std::uint32_t {
   credit = 0x43444e52,
   refusal = 0x52444e52,

@@ -16,7 +16,6 @@
 namespace rondel::verbs {
 namespace {
 
-constexpr std::uint32_t kLayout = 2;
 constexpr std::uint32_t kSendDepth = 192;
 constexpr std::uint32_t kInlineBytes = 220;  // more does not fit a request everywhere
 constexpr std::uint32_t kFewSlices = 4;

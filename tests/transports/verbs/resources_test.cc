@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <chrono>
@@ -13,6 +15,7 @@
 
 #include "tests/support/holdings.h"
 #include "tests/transports/verbs/world.h"
+#include "transports/verbs/frame.h"
 #include "transports/verbs/handshake.h"
 #include "transports/verbs/queue_pair.h"
 
@@ -182,7 +185,8 @@ TEST_CASE("D25: a rank of another version is refused at the endpoint, with both 
   INFO(status.text());
   CHECK(status.code() == Code::refused);
   CHECK(status.failure().peer == 0);
-  CHECK(mentions(status, "it speaks version 77 of the verbs protocol, this rank version 1"));
+  CHECK(mentions(status,
+                 fmt::format("it speaks version 77 of the verbs protocol, this rank version {}", kLayout)));
   CHECK(mentions(status, "use one version of Rondel"));
 }
 
