@@ -146,7 +146,7 @@ void Direct::offer() {
 bool Direct::offered(Rank rank) const {
   const DirectBoard* const board = board_of(rank);
   return board != nullptr &&
-         board->slots[number_ % 2].number.load(std::memory_order_acquire) >= number_;  // pairs with begin()
+         board->slots[number_ % 2].number.load(std::memory_order_acquire) >= number_;  // pairs with offer()
 }
 
 // A rank that is at this operation, or beyond, by other means will never come.

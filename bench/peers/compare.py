@@ -187,7 +187,8 @@ def flag_trip(options, ranks):
         done = subprocess.run([program], text=True, capture_output=True, timeout=MOST_SECONDS, check=False)
         return int(done.stdout) if done.returncode == 0 else None
 
-    return measure if options.fabric == "shm" and ranks == 2 and os.path.exists(program) else lambda: None
+    known = ranks == 2 and os.cpu_count() == 2  # else nobody knows on which two the ranks are
+    return measure if options.fabric == "shm" and known and os.path.exists(program) else lambda: None
 
 
 def trips_of(samples):
@@ -195,8 +196,12 @@ def trips_of(samples):
 
 
 def far_from(samples):
+    """Trips from here on are of another placement: at the widest gap between two that both sides have two of. None where
+    no gap is as wide as a factor of 1.8."""
     trips = trips_of(samples)
-    return 2 * trips[len(trips) // 10] if trips else 0
+    gaps = [(trips[i] / trips[i - 1], trips[i]) for i in range(2, len(trips) - 1)]
+    ratio, limit = max(gaps, default=(0, None))
+    return limit if ratio >= 1.8 else None
 
 
 def by_placement(samples):
@@ -209,7 +214,7 @@ def by_placement(samples):
             return ""
         if None in around:  # something else ran on one of the processors
             return None
-        return {0: "near", 2: "far"}.get(sum(ns > limit for ns in around))
+        return {0: "near", 2: "far"}.get(sum(ns >= limit for ns in around))
 
     places = {}
     for name, rows in samples.items():
@@ -220,13 +225,15 @@ def by_placement(samples):
             times = places.setdefault(place, {other: {} for other in samples})
             for size, median_us in swept.items():
                 times[name].setdefault(size, []).append(median_us)
-    return {place: times for place, times in sorted(places.items(), reverse=True) if times.get("rondel")}
+    compared = {place for place, times in places.items() if times.get("rondel")}
+    return {place: times for place, times in sorted(places.items(), reverse=True) if place in compared or not compared}
 
 
 def describe_place(place, samples, times):
+    trips = trips_of(samples)
     if not place:
-        return ""
-    here = [ns for ns in trips_of(samples) if (ns > far_from(samples)) == (place == "far")]
+        return f" ({statistics.median(trips):.0f} ns from flag to flag)" if trips else ""
+    here = [ns for ns in trips if (ns >= far_from(samples)) == (place == "far")]
     rounds = [len(next(iter(rows.values()), [])) for rows in times.values()]
     return f", processors {place} ({statistics.median(here):.0f} ns from flag to flag; {min(rounds)} to {max(rounds)} rounds)"
 

@@ -63,12 +63,27 @@ class Compare(unittest.TestCase):
 
     def test_rounds_are_kept_apart_by_where_the_processors_were(self):
         samples = {"rondel": [({4: 0.2}, 60, 70), ({4: 0.6}, 250, 260), ({4: 0.9}, 61, 250), ({4: 7.0}, 250, None)],
-                   "raw": [({4: 0.1}, 60, 119), ({4: 0.5}, 121, 260)]}
+                   "raw": [({4: 0.1}, 60, 75), ({4: 0.5}, 221, 260)]}
         places = COMPARE.by_placement(samples)
         self.assertEqual(places, {"near": {"rondel": {4: [0.2]}, "raw": {4: [0.1]}},
                                   "far": {"rondel": {4: [0.6]}, "raw": {4: [0.5]}}})
         self.assertEqual(COMPARE.describe_place("far", samples, places["far"]),
                          ", processors far (250 ns from flag to flag; 1 to 1 rounds)")
+
+    def test_one_odd_reading_is_no_placement(self):
+        samples = {"rondel": [({4: 0.2}, 20, 60), ({4: 0.2}, 61, 60)], "raw": [({4: 0.1}, 58, 60), ({4: 0.1}, 62, 60)]}
+        places = COMPARE.by_placement(samples)
+        self.assertEqual(places, {"": {"rondel": {4: [0.2] * 2}, "raw": {4: [0.1] * 2}}})
+        self.assertEqual(COMPARE.describe_place("", samples, places[""]), " (60 ns from flag to flag)")
+
+    def test_few_rounds_in_one_place_are_not_hidden_by_many_in_another(self):
+        rounds = [({4: 0.6}, 258, 262)] * 20
+        samples = {"rondel": [*rounds, ({4: 0.2}, 60, 61)], "raw": rounds}
+        self.assertEqual(COMPARE.by_placement(samples)["near"]["rondel"], {4: [0.2]})
+
+    def test_peers_are_shown_where_rondel_failed(self):
+        samples = {"raw": [({4: 0.1}, None, None)]}
+        self.assertEqual(COMPARE.by_placement(samples), {"": {"raw": {4: [0.1]}}})
 
 
 if __name__ == "__main__":

@@ -251,8 +251,10 @@ void ShmEndpoint::read_notes() {
 int ShmEndpoint::wait_descriptor() {
   read_notes();
   watch_links();
+  const bool was_broken = fence_broken_;
   fall_asleep();
-  readiness_.ring(has_something_to_do() || !failure_.ok());
+  // Nobody says how long the caller will sleep, so it gets one more turn when a wake may be missed.
+  readiness_.ring(has_something_to_do() || !failure_.ok() || fence_broken_ != was_broken);
   return readiness_.descriptor();
 }
 

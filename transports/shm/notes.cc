@@ -13,7 +13,7 @@ namespace rondel::shm {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x314d4853;  // "SHM1"
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;         // of notes, segments, and what stands on boards
 
 struct alignas(cmsghdr) DescriptorRoom {
   char bytes[CMSG_SPACE(sizeof(int))];
