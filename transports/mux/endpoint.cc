@@ -66,7 +66,11 @@ MuxEndpoint::MuxEndpoint(const EndpointOptions& options, std::chrono::nanosecond
   sides_[kOuter].endpoint = std::move(outer);
 }
 
-MuxEndpoint::~MuxEndpoint() { abort(Code::aborted); }
+// Sides that are well end by themselves, as what they sent may still be on its way.
+MuxEndpoint::~MuxEndpoint() {
+  if (!failure_.ok()) abort(failure_.code());
+  for (Side& side : sides_) side.endpoint.reset();
+}
 
 template <class Visit>
 void MuxEndpoint::each_side(Visit&& visit) const {

@@ -17,7 +17,6 @@ class EagerWindow {
   bool has_room() const { return sent_ - returned_ < kEagerWindow; }
   /// The number of the next message.
   std::uint32_t take() { return sent_++; }
-  std::uint32_t sent() const { return sent_; }
   /// The peer has taken the first `total` messages. Ignores what can not be.
   void take_returned(std::uint32_t total) {
     if (total - returned_ <= sent_ - returned_) returned_ = total;

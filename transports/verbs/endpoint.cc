@@ -118,6 +118,7 @@ Status VerbsEndpoint::await_links(std::span<const Rank> neighbours, Deadline dea
   for (std::chrono::milliseconds wait{0};;) {
     meeting_.turn(links_, wait);
     settle_departures();  // who went may come again
+    drop_idle();          // on a link of its own
     const auto absent = std::find_if(neighbours.begin(), neighbours.end(),
                                      [this](Rank peer) { return links_.connected(peer) == nullptr; });
     if (absent == neighbours.end()) return {};
@@ -227,11 +228,12 @@ VerbsEndpoint::Turn VerbsEndpoint::turn_of_queues() {
   return turn;
 }
 
-// Who sleeps must also hear of a message that nobody waits for and that failed: the receives of its pair are
-// not always flushed. One departure in kSignalEvery wakes a sleeper for nothing.
+// Who sleeps must also hear of a message that nobody here waits for and that failed: the receives of its pair
+// are not always flushed, and its peer may wait for it. One departure in kSignalEvery wakes a sleeper for
+// nothing.
 bool VerbsEndpoint::arm_queues() {
-  departures_armed_ = std::any_of(active_.begin(), active_.end(), [](const Link* link) {
-    return link->awaits_departures() || link->may_fail();
+  departures_armed_ = std::any_of(links_.all().begin(), links_.all().end(), [](const auto& link) {
+    return link != nullptr && !link->settled() && (link->awaits_departures() || link->may_fail());
   });
   return queues_->arm(departures_armed_);
 }
@@ -240,7 +242,23 @@ bool VerbsEndpoint::arm_queues() {
 void VerbsEndpoint::settle() {
   for (const Link* const link : active_)
     if (link->faulty()) return poison_by(*link);
+  drop_idle();
+}
+
+void VerbsEndpoint::drop_idle() {
   std::erase_if(active_, [](const Link* link) { return !link->has_works(); });
+}
+
+// A link that broke while nothing here needs it is no failure of this endpoint; but its peer may wait for
+// what went eagerly and was lost, and hears of it by a closed socket.
+void VerbsEndpoint::close_broken() {
+  for (const auto& link : links_.all()) {
+    if (link == nullptr || !link->is_connected() || link->settled() || link->has_works()) continue;
+    link->judge_flush();
+    if (!link->faulty()) continue;
+    readiness_.watch(link->socket(), 0, link->watched_events);
+    link->close(link->fault().code);
+  }
 }
 
 // The end of the device is the endpoint's, of all its links: no peer is to blame.
@@ -274,6 +292,7 @@ std::size_t VerbsEndpoint::look_at_links() {
   }
   look_at_device();
   settle();
+  if (failure_.ok()) close_broken();
   return finished;
 }
 

@@ -68,6 +68,8 @@ class VerbsEndpoint final : public Endpoint {
   std::size_t settle_departure(Link& link);
   std::size_t settle_departures();
   void settle();
+  void drop_idle();
+  void close_broken();
   bool arm_queues();
   bool has_trouble() const;
   void watch_links();

@@ -63,6 +63,7 @@ Sender::Step Sender::send_eagerly(const Outgoing& out) {
   if (!window_.has_room()) return Step::waits;
   if (requests_.room() <= kRoomForMessages) return Step::full;
   EagerHeader& header = buffers_.eager(window_.take());
+  ++eager_sent_;
   header = {.kind = MessageKind::payload,
             .work = number_of_next(),
             .bytes = static_cast<std::uint32_t>(out.total_bytes),

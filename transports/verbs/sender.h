@@ -50,7 +50,7 @@ class Sender {
   std::size_t finish_had(std::uint32_t pieces);
   void fail_all(Code why);
   std::uint64_t bytes_sent() const { return bytes_sent_; }
-  std::uint32_t eager_sent() const { return window_.sent(); }
+  std::uint64_t eager_sent() const { return eager_sent_; }
   /// The request of the last work that went eagerly; 0: none did.
   std::uint64_t last_eager_request() const { return last_eager_request_; }
 
@@ -98,6 +98,7 @@ class Sender {
   std::uint32_t works_finished_ = 0;
   std::optional<std::uint32_t> asked_;  // the peer expects this work to come eagerly
   std::uint64_t last_eager_request_ = 0;
+  std::uint64_t eager_sent_ = 0;  // the window's numbers begin again after 2^32
   WorkQueue<Credit, kMaxPieces> credits_;
   std::uint32_t pieces_written_ = 0;
   bool refused_ = false;  // a mismatch was told: nothing more is sent
