@@ -40,8 +40,9 @@ constexpr std::chrono::seconds kLongestLinger{5};
 
 VerbsEndpoint::VerbsEndpoint(std::shared_ptr<RegistrationCache> memory,
                              std::unique_ptr<CompletionQueues> queues, Meeting meeting,
-                             EndpointOptions options, std::uint32_t capacity, PairPatience pair_patience,
-                             std::chrono::nanoseconds spin, Readiness readiness)
+                             EndpointOptions options, std::uint32_t capacity,
+                             std::chrono::milliseconds silence, std::chrono::nanoseconds spin,
+                             Readiness readiness)
     : device_(memory->device()),
       queues_(std::move(queues)),
       options_(std::move(options)),
@@ -49,7 +50,8 @@ VerbsEndpoint::VerbsEndpoint(std::shared_ptr<RegistrationCache> memory,
       readiness_(std::move(readiness)),
       meeting_(std::move(meeting)),
       memory_(std::move(memory)),
-      links_(device_, *queues_, options_.size, capacity, pair_patience) {
+      links_(device_, *queues_, options_.size, capacity, patience_for(silence)),
+      silence_(silence) {
   capabilities_.max_in_flight = kMaxInFlight;
   capabilities_.max_slices = kMaxSlices;
   capabilities_.preferred_segment_bytes = kPreferredSegmentBytes;
@@ -70,7 +72,7 @@ Result<std::unique_ptr<Endpoint>> VerbsEndpoint::open(std::shared_ptr<Registrati
   RONDEL_TRY(queues);
   auto readiness = Readiness::create();
   RONDEL_TRY(readiness);
-  const PairPatience patience = patience_for(place.silence);
+  const std::chrono::milliseconds silence = place.silence;
   const LinkHello mine{.context = options.context,
                        .channel = options.channel,
                        .to = options.rank,
@@ -79,7 +81,7 @@ Result<std::unique_ptr<Endpoint>> VerbsEndpoint::open(std::shared_ptr<Registrati
   auto meeting = Meeting::open(std::move(place), mine, secret);
   RONDEL_TRY(meeting);
   return std::unique_ptr<Endpoint>(new VerbsEndpoint(std::move(memory), *std::move(queues),
-                                                     *std::move(meeting), options, capacity, patience, spin,
+                                                     *std::move(meeting), options, capacity, silence, spin,
                                                      *std::move(readiness)));
 }
 
@@ -269,8 +271,24 @@ void VerbsEndpoint::look_at_device() {
     end = Status(Code::io_error,
                  fmt::format("{}: a completion queue can not be read", device_->choice().device),
                  "see the kernel's log for the device");
-  if (end.ok() || !failure_.ok()) return;
-  poison(Status(end.code(), failure_about(options_, kNoRank, end.failure().cause, end.failure().hint)));
+  if (!end.ok() && failure_.ok())
+    poison(Status(end.code(), failure_about(options_, kNoRank, end.failure().cause, end.failure().hint)));
+  if (failure_.ok()) look_at_port();
+}
+
+// Not every driver gives up on what it can not send while its port is down. Ports come back, so it is given
+// as long as a silent peer.
+void VerbsEndpoint::look_at_port() {
+  if (!device_->events().port_is_down() || active_.empty()) return port_due_.reset();
+  if (!port_due_) port_due_ = Deadline::in(silence_);
+  if (!port_due_->passed()) return;
+  const std::chrono::duration<double> seconds = silence_;
+  poison(
+      Status(Code::io_error,
+             failure_about(
+                 options_, kNoRank,
+                 fmt::format("{} is down, and nothing has moved for {:.1f} s", port_text(), seconds.count()),
+                 "see the cable, the switch and ip link; RONDEL_SILENCE_TIMEOUT_S sets the limit")));
 }
 
 // What the queues do not tell: peers that go, and works that need one that went. Returns works finished.
@@ -336,7 +354,10 @@ Result<std::size_t> VerbsEndpoint::progress(std::chrono::nanoseconds may_block_f
   int busy_turns = 0;
   for (int empty_turns = patience_.slept() ? kTurnsPerClockLook - 1 : 0;;) {
     Turn turn = turn_of_queues();
-    if (turn.moved) settle();
+    if (turn.moved) {
+      port_due_.reset();
+      settle();
+    }
     const bool looks =
         may_block_for <= std::chrono::nanoseconds::zero() || empty_turns % kTurnsPerClockLook == 0;
     if (!turn.moved && looks) turn.finished = look_when_due();

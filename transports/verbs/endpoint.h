@@ -53,8 +53,8 @@ class VerbsEndpoint final : public Endpoint {
   };
 
   VerbsEndpoint(std::shared_ptr<RegistrationCache> memory, std::unique_ptr<CompletionQueues> queues,
-                Meeting meeting, EndpointOptions options, std::uint32_t capacity, PairPatience pair_patience,
-                std::chrono::nanoseconds spin, Readiness readiness);
+                Meeting meeting, EndpointOptions options, std::uint32_t capacity,
+                std::chrono::milliseconds silence, std::chrono::nanoseconds spin, Readiness readiness);
 
   std::optional<std::size_t> room_for(const Work& work) const;
   Status await_links(std::span<const Rank> neighbours, Deadline deadline);
@@ -75,6 +75,7 @@ class VerbsEndpoint final : public Endpoint {
   void watch_links();
   std::size_t sleep(std::chrono::nanoseconds at_most);
   void look_at_device();
+  void look_at_port();
   std::string port_text() const;
   void poison_by(const Link& link);
   void poison(Status failure);
@@ -95,7 +96,9 @@ class VerbsEndpoint final : public Endpoint {
   std::vector<Link*> touched_;  // by completions of this turn
   Deadline::Clock::time_point next_look_{};
   Deadline::Clock::time_point next_meeting_{};
-  bool departures_armed_ = false;  // or due for a look; until the next turn
+  const std::chrono::milliseconds silence_;
+  std::optional<Deadline> port_due_;  // while it is down and works wait in vain
+  bool departures_armed_ = false;     // or due for a look; until the next turn
   Status failure_;
   std::optional<LabelMismatch> mismatch_;
 };

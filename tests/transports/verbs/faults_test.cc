@@ -321,5 +321,20 @@ TEST_CASE("a port that went down is named where a peer is lost, and forgotten wh
   }
 }
 
+TEST_CASE("a port that stays down ends what waits, also where the device never gives up") {
+  FakeVerbs fabric;
+  Config hasty;
+  hasty.silence_timeout = std::chrono::milliseconds(300);
+  PairOfRanks ranks({hasty, hasty});
+  const auto begun = Deadline::Clock::now();
+  const Status failure =
+      failure_of_waiting_zero(ranks, [&fabric] { fabric.report("fake0", IBV_EVENT_PORT_ERR); });
+  CHECK(failure.code() == Code::io_error);
+  INFO(failure.text());
+  CHECK(failure.text().find("port fake0:1 of rank 0 (host here) is down, and nothing has moved for 0.3 s") !=
+        std::string::npos);
+  CHECK(Deadline::Clock::now() - begun >= hasty.silence_timeout);
+}
+
 }  // namespace
 }  // namespace rondel::verbs::test
