@@ -83,12 +83,34 @@ a_link_that_goes_down_is_told() {
   say "a link that went down ended the job after $((SECONDS - started)) s"
 }
 
+# Each waits for the one before it, and small works are done before they have arrived: who hears of a broken link is not who
+# waits for it.
+a_cut_among_three_is_told() {
+  local started=$SECONDS
+  # shellcheck disable=SC2016
+  RONDEL_SILENCE_TIMEOUT_S=4 timeout -k 5 60 "$rondelrun" -np 3 --transport verbs \
+    sh -c 'RONDEL_VERBS_DEVICE=rxe$((RANK % 2)) exec "$@"' - "$bench" sendrecv -b 64 -e 64 -n 1000000 -c 0 \
+    >"$folder/out" 2>&1 &
+  sleep 5
+  tc qdisc add dev rdma0 root netem loss 100%
+  tc qdisc add dev rdma1 root netem loss 100%
+  wait $!
+  local status=$?
+  tc qdisc del dev rdma0 root
+  tc qdisc del dev rdma1 root
+  ((status != 0 && status != 124 && status != 137)) ||
+    { fail "with its network cut a job of three ended with $status"; cat "$folder/out"; }
+  grep -q 'lost the connection to rank [012]' "$folder/out" || { fail "nobody tells of the cut"; cat "$folder/out"; }
+  say "a network that was cut ended a job of three after $((SECONDS - started)) s"
+}
+
 trains_as_over_tcp
 every_collective_is_right
 a_killed_rank_is_named
 if in_guest; then
   loss_and_delay_change_nothing
   a_link_that_goes_down_is_told
+  a_cut_among_three_is_told
 else
   say "skipped: loss, delay and a link that goes down need the guest's own network"
 fi
