@@ -135,7 +135,8 @@ TEST_CASE(
     "early") {
   const std::uint64_t seed = test_seed();
   Boards boards;
-  CHECK(all_of(run_as_threads(kRanks, [seed, &boards](RankTest& test) {
+  Meeting all_ended(kRanks);
+  CHECK(all_of(run_as_threads(kRanks, [seed, &boards, &all_ended](RankTest& test) {
           Random random(seed);  // the same on every rank
           Player player(boards, test.rank());
           test.require_ok(player.open(), "board");
@@ -151,6 +152,8 @@ TEST_CASE(
             for (std::size_t at = 0; at < count; ++at)
               test.require(data[at] == summed(number, at), "the sum of operation " + std::to_string(number));
           }
+          // Others may still take from this rank's stage, which processes map for themselves.
+          test.require(all_ended.arrive_and_wait(Deadline::in(std::chrono::seconds(20))), "all have ended");
         })) == "");
 }
 

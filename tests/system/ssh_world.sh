@@ -130,6 +130,8 @@ make_hosts() {
 
 launch() { on "${from:-0}" "$rondelrun" "$@" >"$work/out" 2>"$work/err" </dev/null; }
 launch_in_background() {
+  : >"$work/out" # now, not when the shell behind & gets to it: who waits for words must not find those of the job before
+  : >"$work/err"
   launch "$@" &
   launcher_job=$!
 }
