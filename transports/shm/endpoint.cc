@@ -206,7 +206,6 @@ void ShmEndpoint::fall_asleep() {
   std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with published()
   if (head_->fences_for_all.load(std::memory_order_relaxed) == 0 || OneSidedFence::heavy()) return;
   head_->fences_for_all.store(0, std::memory_order_relaxed);  // a sandbox that came later
-  fence_broken_ = true;
 }
 
 /// A link whose peer has gone before it has stored what is awaited; null: none.
@@ -227,7 +226,7 @@ void ShmEndpoint::sleep(std::chrono::nanoseconds at_most) {
   watch_links();
   fall_asleep();
   readiness_.ring(false);
-  if (fence_broken_ && awaited_ != nullptr)
+  if (awaited_ != nullptr && fence_is_broken())
     at_most = std::min<std::chrono::nanoseconds>(at_most, kLookWithoutFence);
   if (!has_something_to_do()) readiness_.wait(at_most);
   for (Link* link : active_) link->wake_up();
@@ -251,10 +250,10 @@ void ShmEndpoint::read_notes() {
 int ShmEndpoint::wait_descriptor() {
   read_notes();
   watch_links();
-  const bool was_broken = fence_broken_;
+  const bool was_broken = fence_is_broken();
   fall_asleep();
   // Nobody says how long the caller will sleep, so it gets one more turn when a wake may be missed.
-  readiness_.ring(has_something_to_do() || !failure_.ok() || fence_broken_ != was_broken);
+  readiness_.ring(has_something_to_do() || !failure_.ok() || fence_is_broken() != was_broken);
   return readiness_.descriptor();
 }
 

@@ -64,6 +64,10 @@ class ShmEndpoint final : public Endpoint, private LoadStore {
   void watch_links();
   void fall_asleep();
   bool all_fence_for_us() const;
+  /// Peers may still rely on a fence that the kernel refuses by now.
+  bool fence_is_broken() const {
+    return fence_joined_ && head_->fences_for_all.load(std::memory_order_relaxed) == 0;
+  }
   static BoardHead* head_of(const Link& link);
   bool has_something_to_do() const;
   void sleep(std::chrono::nanoseconds at_most);
@@ -93,7 +97,6 @@ class ShmEndpoint final : public Endpoint, private LoadStore {
   std::optional<SharedMemory> board_;
   BoardHead* head_ = nullptr;
   bool fence_joined_ = false;
-  bool fence_broken_ = false;  // peers rely on a fence that the kernel refuses by now
   const Awaited* awaited_ = nullptr;
   std::uint32_t awaits_ = 0;
   std::uint64_t loaded_bytes_ = 0;
