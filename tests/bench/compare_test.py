@@ -2,26 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of bench/peers/compare.py with made-up contenders: compare_test.py COMPARE."""
 
-import contextlib
-import importlib.util
-import io
 import sys
 import unittest
 
+from scripts import load, printed
+
 COMPARE = None
-
-
-def load(path):
-    spec = importlib.util.spec_from_file_location("compare_under_test", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def printed(function, *arguments):
-    with contextlib.redirect_stdout(io.StringIO()) as text:
-        result = function(*arguments)
-    return result, text.getvalue()
 
 
 class Compare(unittest.TestCase):

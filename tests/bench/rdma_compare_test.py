@@ -2,27 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of bench/peers/rdma_compare.py without a device: rdma_compare_test.py RDMA_COMPARE."""
 
-import contextlib
-import importlib.util
-import io
 import socket
 import sys
 import unittest
 
+from scripts import load, printed
+
 COMPARE = None
 
 
-def load(path):
-    spec = importlib.util.spec_from_file_location("rdma_compare_under_test", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def shown(rounds):
-    with contextlib.redirect_stdout(io.StringIO()) as text:
-        COMPARE.show(rounds)
-    return text.getvalue()
+    return printed(COMPARE.show, rounds)[1]
 
 
 class RdmaCompare(unittest.TestCase):

@@ -22,23 +22,6 @@ namespace {
 constexpr std::chrono::nanoseconds kNoWait = std::chrono::nanoseconds::zero();
 constexpr std::size_t kLarge = kEagerBytes + 1;
 
-/// One work on a buffer of its own, with its completion.
-struct OneWork {
-  OneWork(Endpoint& endpoint, Verb verb, std::size_t bytes, Label label = {}) : buffer(endpoint, bytes) {
-    done.arm(1);
-    slice = buffer.all();
-    work = {.verb = verb, .local = {&slice, 1}, .label = label, .done = &done};
-  }
-  Status post(Endpoint& endpoint, Rank peer) {
-    work.peer = peer;
-    return endpoint.post({&work, 1}, {});
-  }
-  Buffer buffer;
-  Slice slice;
-  Completion done;
-  Work work;
-};
-
 bool drive_until(PairOfRanks& ranks, const std::function<bool()>& reached) {
   const Deadline deadline = Deadline::in(std::chrono::seconds(10));
   while (!reached() && !deadline.passed())

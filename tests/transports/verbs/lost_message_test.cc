@@ -95,24 +95,15 @@ class ThreeRanks {
 };
 
 /// Eight bytes of a rank's, posted at once.
-class SmallWork {
- public:
-  SmallWork(Endpoint& endpoint, Verb verb, Rank peer) : buffer_(endpoint, 8), slice_(buffer_.all()) {
-    done_.arm(1);
-    const Work work{.verb = verb, .peer = peer, .local = {&slice_, 1}, .done = &done_};
-    REQUIRE(endpoint.post({&work, 1}, {}).ok());
+struct SmallWork : OneWork {
+  SmallWork(Endpoint& endpoint, Verb verb, Rank peer) : OneWork(endpoint, verb, 8) {
+    REQUIRE(post(endpoint, peer).ok());
   }
-  const Completion& done() const { return done_; }
-
- private:
-  Buffer buffer_;
-  Slice slice_;
-  Completion done_;
 };
 
 void finish(Endpoint& endpoint, const SmallWork& work) {
-  while (!work.done().done()) REQUIRE(endpoint.progress(kNoWait).ok());
-  CHECK(work.done().code() == Code::ok);
+  while (!work.done.done()) REQUIRE(endpoint.progress(kNoWait).ok());
+  CHECK(work.done.code() == Code::ok);
 }
 
 TEST_CASE("three ranks that wait for one another in a ring end when a message is lost whose send is done") {

@@ -60,4 +60,21 @@ struct Buffer {
   Slice all() const { return {region.get(), 0, bytes.size()}; }
 };
 
+/// One work on a buffer of its own, with its completion.
+struct OneWork {
+  OneWork(Endpoint& endpoint, Verb verb, std::size_t bytes, Label label = {}) : buffer(endpoint, bytes) {
+    done.arm(1);
+    slice = buffer.all();
+    work = {.verb = verb, .local = {&slice, 1}, .label = label, .done = &done};
+  }
+  Status post(Endpoint& endpoint, Rank peer) {
+    work.peer = peer;
+    return endpoint.post({&work, 1}, {});
+  }
+  Buffer buffer;
+  Slice slice;
+  Completion done;
+  Work work;
+};
+
 }  // namespace rondel::verbs::test
