@@ -60,8 +60,9 @@ for round in $(seq 20); do
   [ $took -le $slowest ] || slowest=$took
   agent=$(cat "/proc/$launcher/task/$launcher/children")
   [ $((round % 2)) = 0 ] || agent=
+  # the launcher first: one that sees its agent go ends by itself
   # shellcheck disable=SC2046,SC2086 # words
-  kill -9 $(cat "$work"/rank[0-3]) $agent ${agent:+"$launcher"} 2>/dev/null || true # one may follow another at once
+  kill -9 ${agent:+"$launcher"} $(cat "$work"/rank[0-3]) $agent 2>/dev/null || true # one may follow another at once
   status=0
   wait "$launcher" 2>/dev/null || status=$?
   [ $status = 137 ] || fail "the job of round $round ended with $status"
