@@ -68,9 +68,7 @@ std::uint64_t Communicator::Body::next_number(CollectiveKind kind) const {
 }
 
 void Communicator::Body::enqueue(Operation& operation) {
-  if (!point_to_point(operation.request.kind)) return collectives_.enqueue(operation);
-  operation.plan = planner_.plan_for(operation.request, operation.footprint.in_place);
-  pairs_.enqueue(operation);
+  point_to_point(operation.request.kind) ? pairs_.enqueue(operation) : collectives_.enqueue(operation);
 }
 
 Status Communicator::Body::run(const CollectiveRequest& request) {

@@ -28,23 +28,20 @@ Deadline Operation::deadline() {
   return *deadline_;
 }
 
-Result<Operation::Known> Operation::make_known(const KnownMemory& known, const void* data,
-                                               std::uint64_t bytes) {
-  if (bytes == 0) return Known{};
-  if (const Slice found = known.find(data, bytes); found.region != nullptr) return Known{found, nullptr};
+Status Operation::Known::make(const KnownMemory& known, const void* data, std::uint64_t bytes) {
+  if (bytes == 0) return {};
+  slice = known.find(data, bytes);
+  if (slice.region != nullptr) return {};
   auto made = known.prepare({static_cast<std::byte*>(const_cast<void*>(data)), bytes, MemoryKind::host});
   RONDEL_TRY(made);
-  const Slice whole{made->get(), 0, bytes};
-  return Known{whole, std::move(made).value()};
+  owned = std::move(made).value();
+  slice = {owned.get(), 0, bytes};
+  return {};
 }
 
 Status Operation::bind(const KnownMemory& known, const Registration* scratch) {
-  auto input = make_known(known, request.input, footprint.input_bytes);
-  RONDEL_TRY(input);
-  auto output = make_known(known, request.output, footprint.output_bytes);
-  RONDEL_TRY(output);
-  input_ = std::move(input).value();
-  output_ = std::move(output).value();
+  RONDEL_TRY(input_.make(known, request.input, footprint.input_bytes));
+  RONDEL_TRY(output_.make(known, request.output, footprint.output_bytes));
   scratch_ = scratch;
   return {};
 }

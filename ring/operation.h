@@ -27,13 +27,16 @@ class Operation {
   /// Makes the buffers known to the endpoint behind `known`, unless the user has done so.
   Status bind(const KnownMemory& known, const Registration* scratch);
   Binding binding(Rank size) const;
+  /// The buffer of a send or a recv, once it is bound.
+  const Slice& lent() const { return input_.slice.bytes > 0 ? input_.slice : output_.slice; }
   /// The limit after this was first asked: what is done before anybody waits costs no look at the clock.
   Deadline deadline();
   void finish(Status status);
 
   CollectiveRequest request;
   Footprint footprint;
-  std::shared_ptr<const Plan> plan;  // null while loads and stores may do without one
+  std::shared_ptr<const Plan> plan;  // null where loads and stores, or a pair, do without one
+  Completion moved;                  // of a send or a recv, once it is posted
   std::uint64_t sequence = 0;
   std::uint64_t entered = 0;       // the same for liveness: collectives only
   std::uint64_t bytes_before = 0;  // that its endpoint had received when it began
@@ -46,8 +49,8 @@ class Operation {
   struct Known {
     Slice slice;                          // without a region when there is nothing to know
     std::unique_ptr<Registration> owned;  // when it was made for this operation
+    Status make(const KnownMemory& known, const void* data, std::uint64_t bytes);
   };
-  static Result<Known> make_known(const KnownMemory& known, const void* data, std::uint64_t bytes);
 
   std::chrono::nanoseconds limit_{};
   std::optional<Deadline> deadline_;

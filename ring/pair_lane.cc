@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "lib/partition.h"
 #include "ring/label.h"
 
 namespace rondel {
@@ -11,18 +12,23 @@ namespace {
 // The smaller rank of a pair reaches out, the larger one only looks whether it has been reached.
 constexpr std::chrono::milliseconds kReach{1000};
 constexpr std::chrono::milliseconds kLook{1};
+constexpr std::uint64_t kLargestWorkBytes = std::uint64_t{1} << 30;
 
-std::uint32_t works_of(const Operation& operation) { return operation.plan->schedule.moves_per_step; }
+/// The same on both sides, which know it from the length.
+std::uint32_t works_for(std::uint64_t bytes, std::uint32_t at_once) {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(pieces_for(bytes, kLargestWorkBytes), at_once));
+}
 
 }  // namespace
 
 void PairLane::enqueue(Operation& operation) {
-  operation.deadline();  // counts from now
   operation.sequence = ++begun_;
   operation.entered = 0;
   operation.label = make_label(operation.request, operation.sequence);
   operation.bytes_before = endpoint_->bytes_received();
-  runs_.push_back({&operation, nullptr});
+  const std::uint64_t bytes = operation.footprint.input_bytes + operation.footprint.output_bytes;  // one is 0
+  runs_.push_back({&operation, works_for(bytes, endpoint_->capabilities().max_in_flight)});
+  ++waiting_;
 }
 
 Operation& PairLane::most_urgent() {
@@ -31,71 +37,86 @@ Operation& PairLane::most_urgent() {
           })->operation;
 }
 
-std::unique_ptr<Collective> PairLane::spare() {
-  if (spares_.empty()) return std::make_unique<Collective>(endpoint_);
-  auto collective = std::move(spares_.back());
-  spares_.pop_back();
-  return collective;
-}
-
-Result<bool> PairLane::connect(Rank peer, Deadline deadline) {
-  if (connected_.contains(peer)) return true;
-  const Rank peers[] = {peer};
-  const Status tried =
-      endpoint_->connect(addresses_, peers, Deadline::in(rank_ < peer ? kReach : kLook).or_before(deadline));
-  if (tried.code() == Code::timed_out) return false;
-  RONDEL_TRY(tried);
-  connected_.insert(peer);
-  return true;
-}
-
-Status PairLane::post(Run& run) {
-  RONDEL_TRY(run.operation->bind(known_memory, nullptr));
-  run.collective = spare();
-  run.collective->begin(run.operation->plan->schedule, run.operation->binding(2));
-  run.posted = true;
-  in_flight_[direction_of(*run.operation)] += works_of(*run.operation);
-  return {};
-}
-
 Status PairLane::advance() {
-  connecting_ = false;
-  std::set<Direction> held_up;  // an earlier operation of that pair and direction is not posted yet
-  std::set<Rank> tried;
-  for (Run& run : runs_) {
-    if (!run.posted) {
-      const Direction direction = direction_of(*run.operation);
-      if (held_up.contains(direction)) continue;
-      if (in_flight_[direction] + works_of(*run.operation) > endpoint_->capabilities().max_in_flight) {
-        held_up.insert(direction);
-        continue;
-      }
-      if (connected_.contains(direction.first) || tried.insert(direction.first).second) {
-        const auto connected = connect(direction.first, run.operation->deadline());
-        RONDEL_TRY(connected);
-        if (*connected) RONDEL_TRY(post(run));
-      }
-      if (!run.posted) {
-        connecting_ = true;
-        held_up.insert(direction);
-        continue;
-      }
-    }
-    RONDEL_TRY(run.collective->advance());
-  }
-  std::erase_if(runs_, [this](Run& run) {
-    if (!run.posted || !run.collective->done()) return false;
-    in_flight_[direction_of(*run.operation)] -= works_of(*run.operation);
-    spares_.push_back(std::move(run.collective));
+  RONDEL_TRY(post_waiting());
+  std::erase_if(runs_, [this](const Run& run) {
+    if (!run.posted || !run.operation->moved.done()) return false;
+    direction_of(run).in_flight -= run.works;
     run.operation->finish({});
     return true;
   });
   return {};
 }
 
+Status PairLane::post_waiting() {
+  connecting_ = false;
+  if (waiting_ == 0) return {};
+  for (const Run& run : runs_) {
+    peer_of(run).tried = false;
+    direction_of(run).held_up = false;
+  }
+  for (Run& run : runs_) {
+    if (run.posted || direction_of(run).held_up) continue;
+    const auto posted = post(run);
+    RONDEL_TRY(posted);
+    direction_of(run).held_up = !*posted;
+  }
+  return {};
+}
+
+Result<bool> PairLane::post(Run& run) {
+  if (direction_of(run).in_flight + run.works > endpoint_->capabilities().max_in_flight) return false;
+  if (!peer_of(run).connected) {
+    const auto connected = connect(run);
+    if (!connected.ok() || !*connected) return connected;
+  }
+  RONDEL_TRY(run.operation->bind(known_memory, nullptr));
+  build_works(run);
+  run.operation->moved.arm(run.works);
+  RONDEL_TRY(endpoint_->post(works_, {}));
+  direction_of(run).in_flight += run.works;
+  run.posted = true;
+  --waiting_;
+  return true;
+}
+
+Result<bool> PairLane::connect(const Run& run) {
+  Peer& peer = peer_of(run);
+  const Rank number = run.operation->request.root;
+  if (!std::exchange(peer.tried, true)) {
+    const Deadline reach = Deadline::in(rank_ < number ? kReach : kLook);
+    const Status tried =
+        endpoint_->connect(addresses_, {&number, 1}, reach.or_before(run.operation->deadline()));
+    if (!tried.ok() && tried.code() != Code::timed_out) return tried;
+    peer.connected = tried.ok();
+  }
+  connecting_ |= !peer.connected;
+  return peer.connected;
+}
+
+void PairLane::build_works(const Run& run) {
+  const CollectiveRequest& request = run.operation->request;
+  const Slice whole = run.operation->lent();
+  slices_.clear();
+  works_.clear();
+  for (std::uint32_t i = 0; i < run.works; ++i) {
+    const Range bytes = part_of(whole.bytes, run.works, i);
+    slices_.push_back({whole.region, whole.offset + bytes.begin, bytes.count});
+  }
+  for (const Slice& slice : slices_)
+    works_.push_back({.verb = request.kind == CollectiveKind::send ? Verb::send : Verb::recv,
+                      .peer = request.root,
+                      .local = {&slice, slice.bytes > 0 ? 1U : 0U},
+                      .other = {},
+                      .reduction = {},
+                      .label = run.operation->label,
+                      .done = &run.operation->moved});
+}
+
 void PairLane::fail(const Status& failure) {
-  for (Run& run : runs_) run.operation->finish(failure);
+  for (const Run& run : runs_) run.operation->finish(failure);
   runs_.clear();
+  waiting_ = 0;
 }
 
 }  // namespace rondel

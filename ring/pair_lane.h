@@ -4,11 +4,10 @@
 // something; waiting for that holds up nobody else. Driver thread only.
 #pragma once
 
-#include <map>
-#include <memory>
-#include <set>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "ring/operation.h"
@@ -18,7 +17,11 @@ namespace rondel {
 class PairLane {
  public:
   PairLane(Endpoint* endpoint, std::span<const Bytes> addresses, Rank rank)
-      : known_memory(endpoint), endpoint_(endpoint), addresses_(addresses), rank_(rank) {}
+      : known_memory(endpoint),
+        endpoint_(endpoint),
+        addresses_(addresses),
+        rank_(rank),
+        peers_(addresses.size()) {}
 
   void enqueue(Operation& operation);
   bool idle() const { return runs_.empty(); }
@@ -38,27 +41,40 @@ class PairLane {
   /// An operation on its way.
   struct Run {
     Operation* operation;
-    std::unique_ptr<Collective> collective;
+    std::uint32_t works;  // that it is cut into
     bool posted = false;
   };
-  using Direction = std::pair<Rank, bool>;  // peer, whether it sends
+  /// What goes to one peer, or comes from it.
+  struct Direction {
+    std::uint32_t in_flight = 0;  // works
+    bool held_up = false;         // in this look: an earlier operation is not posted yet
+  };
+  struct Peer {
+    bool connected = false;
+    bool tried = false;  // in this look: to connect
+    std::array<Direction, 2> directions;
+  };
 
-  static Direction direction_of(const Operation& operation) {
-    return {operation.request.root, operation.request.kind == CollectiveKind::send};
+  Peer& peer_of(const Run& run) { return peers_[static_cast<std::size_t>(run.operation->request.root)]; }
+  Direction& direction_of(const Run& run) {
+    return peer_of(run).directions[run.operation->request.kind == CollectiveKind::send ? 0 : 1];
   }
-  Result<bool> connect(Rank peer, Deadline deadline);
-  Status post(Run& run);
-  std::unique_ptr<Collective> spare();
+  Status post_waiting();
+  /// Whether it could be posted.
+  Result<bool> post(Run& run);
+  Result<bool> connect(const Run& run);
+  void build_works(const Run& run);
 
   Endpoint* const endpoint_;
   const std::span<const Bytes> addresses_;
   const Rank rank_;
-  std::vector<Run> runs_;  // in the order of their starts
-  std::set<Rank> connected_;
-  std::map<Direction, std::uint32_t> in_flight_;  // works
-  std::vector<std::unique_ptr<Collective>> spares_;
+  std::vector<Peer> peers_;  // by rank
+  std::vector<Run> runs_;    // in the order of their starts
+  std::size_t waiting_ = 0;  // of these to be posted
   bool connecting_ = false;
   std::uint64_t begun_ = 0;
+  std::vector<Slice> slices_;  // of what is posted
+  std::vector<Work> works_;
 };
 
 }  // namespace rondel

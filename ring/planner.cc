@@ -14,9 +14,7 @@ Averaging averaging_of(const CollectiveRequest& request) {
 }
 
 /// Ranks need not agree on a root that their collective has no use for.
-Rank root_of(const CollectiveRequest& request) {
-  return has_root(request.kind) || point_to_point(request.kind) ? request.root : 0;
-}
+Rank root_of(const CollectiveRequest& request) { return has_root(request.kind) ? request.root : 0; }
 
 }  // namespace
 

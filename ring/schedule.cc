@@ -30,9 +30,10 @@ bool algorithm_knows(Algorithm algorithm, CollectiveKind kind) {
     case Kind::all_to_all:
       return algorithm == Algorithm::linear || algorithm == Algorithm::one_shot;
     case Kind::barrier:
+      return algorithm == Algorithm::linear;
     case Kind::send:
     case Kind::recv:
-      return algorithm == Algorithm::linear;
+      return false;  // no schedule is needed
   }
   return false;
 }
@@ -95,8 +96,6 @@ Schedule make_schedule(const Shape& shape) {
   const bool counted = !shape.counts.empty();
   if (shape.size == 1) {
     write_alone(builder);
-  } else if (shape.kind == CollectiveKind::send || shape.kind == CollectiveKind::recv) {
-    write_point_to_point(builder);
   } else if (shape.kind == CollectiveKind::barrier || (shape.count == 0 && !counted)) {
     write_barrier(builder);  // nothing to move, but ranks that disagree still find out
   } else if (shape.kind == CollectiveKind::all_to_all && shape.algorithm == Algorithm::linear) {

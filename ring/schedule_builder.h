@@ -126,7 +126,6 @@ void write_chain(ScheduleBuilder& builder);
 void write_rooted_linear(ScheduleBuilder& builder);
 void write_all_to_all(ScheduleBuilder& builder);
 void write_barrier(ScheduleBuilder& builder);
-void write_point_to_point(ScheduleBuilder& builder);
 void write_hierarchical(ScheduleBuilder& builder);
 void write_alone(ScheduleBuilder& builder);
 

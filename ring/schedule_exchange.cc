@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedules without folds between pairs: all-to-all, barrier, send and recv, and the copies of a single rank.
+// Schedules without folds between pairs: all-to-all, barrier, and the copies of a single rank.
 #include <algorithm>
 
 #include "ring/schedule_builder.h"
@@ -8,7 +8,6 @@ namespace rondel {
 namespace {
 
 constexpr std::uint32_t kPairsInFlight = 4;
-constexpr std::uint64_t kLargestWorkBytes = std::uint64_t{1} << 30;
 
 std::vector<Range> blocks_of(std::span<const std::uint64_t> counts, const Shape& shape) {
   std::vector<Range> blocks(static_cast<std::size_t>(shape.size));
@@ -58,22 +57,6 @@ void write_all_to_all(ScheduleBuilder& builder) {
 }
 
 void write_barrier(ScheduleBuilder& builder) { builder.agree(); }
-
-void write_point_to_point(ScheduleBuilder& builder) {
-  const Shape& shape = builder.shape();
-  const bool sends = shape.kind == CollectiveKind::send;
-  const Extent whole = extent_of(shape, sends ? Place::input : Place::output, {0, shape.count});
-  const std::uint64_t pieces =
-      std::min<std::uint64_t>(pieces_for(whole.bytes, kLargestWorkBytes), shape.max_in_flight);
-  builder.step();
-  for (std::uint64_t i = 0; i < pieces; ++i) {
-    const Range bytes = part_of(whole.bytes, pieces, i);
-    if (sends)
-      builder.send(shape.root, {part(whole, bytes.begin, bytes.count)});
-    else
-      builder.recv(shape.root, {part(whole, bytes.begin, bytes.count)});
-  }
-}
 
 void write_alone(ScheduleBuilder& builder) {
   const Shape& shape = builder.shape();
