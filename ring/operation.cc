@@ -28,7 +28,7 @@ Deadline Operation::deadline() {
   return *deadline_;
 }
 
-Status Operation::Known::make(const KnownMemory& known, const void* data, std::uint64_t bytes) {
+Status Operation::Known::make(KnownMemory& known, const void* data, std::uint64_t bytes) {
   if (bytes == 0) return {};
   slice = known.find(data, bytes);
   if (slice.region != nullptr) return {};
@@ -39,7 +39,7 @@ Status Operation::Known::make(const KnownMemory& known, const void* data, std::u
   return {};
 }
 
-Status Operation::bind(const KnownMemory& known, const Registration* scratch) {
+Status Operation::bind(KnownMemory& known, const Registration* scratch) {
   RONDEL_TRY(input_.make(known, request.input, footprint.input_bytes));
   RONDEL_TRY(output_.make(known, request.output, footprint.output_bytes));
   scratch_ = scratch;

@@ -25,7 +25,7 @@ class Operation {
   void keep_counts();
 
   /// Makes the buffers known to the endpoint behind `known`, unless the user has done so.
-  Status bind(const KnownMemory& known, const Registration* scratch);
+  Status bind(KnownMemory& known, const Registration* scratch);
   Binding binding(Rank size) const;
   /// The buffer of a send or a recv, once it is bound.
   const Slice& lent() const { return input_.slice.bytes > 0 ? input_.slice : output_.slice; }
@@ -49,7 +49,7 @@ class Operation {
   struct Known {
     Slice slice;                          // without a region when there is nothing to know
     std::unique_ptr<Registration> owned;  // when it was made for this operation
-    Status make(const KnownMemory& known, const void* data, std::uint64_t bytes);
+    Status make(KnownMemory& known, const void* data, std::uint64_t bytes);
   };
 
   std::chrono::nanoseconds limit_{};

@@ -28,6 +28,7 @@ struct Capabilities {
   Ordering ordering = Ordering::host;
   bool host_memory = true;
   bool cuda_memory = false;
+  bool holds_memory = true;  ///< what stays registered takes nothing that other memory may come to need
   std::uint32_t max_in_flight = 16;  ///< works per peer and direction; more is a caller's bug
   std::uint32_t max_slices = 64;     ///< slices per span of a work
   std::size_t preferred_segment_bytes = 512 * 1024;

@@ -38,6 +38,7 @@ Capabilities both(const Capabilities& outer, const Capabilities* inner) {
         "a mux is ordered by its host");
   capabilities.host_memory &= inner->host_memory;
   capabilities.cuda_memory &= inner->cuda_memory;
+  capabilities.holds_memory &= inner->holds_memory;
   capabilities.max_in_flight = std::min(outer.max_in_flight, inner->max_in_flight);
   capabilities.max_slices = std::min(outer.max_slices, inner->max_slices);
   return capabilities;

@@ -39,11 +39,15 @@ void prepare_for_forks(const VerbsLibrary& verbs) {
 
 constexpr std::string_view kUnlimited = "unlimited";
 
-std::string lock_limit_text() {
+/// Bytes; RLIM_INFINITY: as many as there are.
+rlim_t lock_limit() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return {};
-  if (limit.rlim_cur == RLIM_INFINITY) return std::string(kUnlimited);
-  return fmt::format("{} KiB", limit.rlim_cur / 1024);
+  return ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
+std::string lock_limit_text() {
+  const rlim_t limit = lock_limit();
+  return limit == RLIM_INFINITY ? std::string(kUnlimited) : fmt::format("{} KiB", limit / 1024);
 }
 
 }  // namespace
@@ -90,6 +94,7 @@ Result<std::shared_ptr<Device>> Device::open(const VerbsLibrary& verbs, const De
   limits.requests = static_cast<std::uint32_t>(attributes.max_qp_wr);
   limits.completions = static_cast<std::uint32_t>(attributes.max_cqe);
   limits.message_bytes = std::clamp<std::size_t>(port.max_msg_sz, 4096, std::size_t{1} << 30);
+  limits.locked_memory = lock_limit() != RLIM_INFINITY;
   return device;
 }
 

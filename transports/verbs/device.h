@@ -25,6 +25,7 @@ struct DeviceLimits {
   std::uint32_t requests = 16;     ///< of a queue
   std::uint32_t completions = 16;  ///< of a completion queue
   std::size_t message_bytes = 4096;
+  bool locked_memory = false;  ///< what the process may lock is limited
 };
 
 class Device {

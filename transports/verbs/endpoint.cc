@@ -52,6 +52,8 @@ VerbsEndpoint::VerbsEndpoint(std::shared_ptr<RegistrationCache> memory,
       memory_(std::move(memory)),
       links_(device_, *queues_, options_.size, capacity, patience_for(silence)),
       silence_(silence) {
+  // What is registered is locked, and where that is limited it must be able to give way.
+  capabilities_.holds_memory = !device_->limits().locked_memory;
   capabilities_.max_in_flight = kMaxInFlight;
   capabilities_.max_slices = kMaxSlices;
   capabilities_.preferred_segment_bytes = kPreferredSegmentBytes;

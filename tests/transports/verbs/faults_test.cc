@@ -101,6 +101,8 @@ TEST_CASE("F04: memory that can not be locked names the limit and the need") {
     CHECK(status.code() == Code::out_of_resources);
     CHECK(status.text().find("(ulimit -l) is 0 KiB, this needs 8 KiB more") != std::string::npos);
   }
+  // What is registered for later must be able to give way there.
+  CHECK_FALSE(open_rank(*Secret::generate(), 0).endpoint->capabilities().holds_memory);
   REQUIRE(::setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
 }
 
