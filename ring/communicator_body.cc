@@ -27,6 +27,13 @@ Limits limits_of(const Attachment& attachment) {
   return {capabilities.preferred_segment_bytes, capabilities.max_in_flight, capabilities.max_slices};
 }
 
+/// What comes to an idle endpoint is taken first, as no later progress does it: it would keep the descriptor
+/// readable. A failure there is told to the next operation that needs it.
+int descriptor_of(Endpoint& endpoint, bool idle) {
+  if (idle) (void)endpoint.progress(std::chrono::nanoseconds::zero());
+  return endpoint.wait_descriptor();
+}
+
 }  // namespace
 
 Communicator::Body::Body(std::shared_ptr<Job> shared_job, CommunicatorOptions own_options,
@@ -250,8 +257,8 @@ Result<int> Communicator::Body::wait_descriptor(bool ready) {
   const bool alone = attachment.data == nullptr;
   if (!readiness_) RONDEL_TRY(make_descriptor());
   if (!alone) {
-    const int data = attachment.data->wait_descriptor();
-    const int pairs = attachment.pairs->wait_descriptor();
+    const int data = descriptor_of(*attachment.data, collectives_.idle());
+    const int pairs = descriptor_of(*attachment.pairs, pairs_.idle());
     if (data >= 0) readiness_->watch(data, EPOLLIN, watched_[0]);
     if (pairs >= 0) readiness_->watch(pairs, EPOLLIN, watched_[1]);
     const bool blind = data < 0 || pairs < 0;

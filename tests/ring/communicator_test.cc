@@ -2,6 +2,7 @@
 #include "ring/communicator.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -333,6 +334,54 @@ TEST_CASE("sends and receives progress side by side and beside collectives") {
       if (peer != rank) test.expect(received[static_cast<std::size_t>(peer)] == wanted, "received data");
     }
     test.expect(data.back() == 3.0F, "sum");
+  }) == "");
+}
+
+TEST_CASE("an event loop sleeps while something has come that nobody asked for yet") {
+  RingWorld world(2);
+  Meeting begun(2), sent(2), looked(2);
+  CHECK(world.run([&](RankTest& test, Communicator& communicator) {
+    const bool first = communicator.rank() == 0;
+    const auto meet = [&test](Meeting& meeting) {
+      test.require(meeting.arrive_and_wait(Deadline::in(std::chrono::seconds(20))), "both have come");
+    };
+    std::int32_t item = first ? 0 : 7;
+    CollectiveRequest request;
+    request.kind = first ? Kind::recv : Kind::send;
+    request.type = DataType::int32;
+    request.count = 1;
+    request.root = 1 - communicator.rank();
+    request.input = request.output = &item;
+    std::vector<float> data(1000, 1.0F);
+    test.require_ok(communicator.run(request), "a first exchange");
+    meet(begun);
+    if (!first) {
+      const auto second = communicator.start(request);
+      test.require_ok(second, "start");
+      test.require_ok(communicator.progress(std::chrono::milliseconds(1)), "progress");
+      meet(sent);
+      meet(looked);
+      test.require_ok(communicator.run(all_reduce_request(data, data)), "allreduce");
+      test.require_ok(communicator.wait(*second, Deadline::in(std::chrono::seconds(20))), "wait");
+      return;
+    }
+    meet(sent);
+    const auto sum = communicator.start(all_reduce_request(data, data));
+    test.require_ok(sum, "start");
+    int turns = 0;
+    for (const Deadline end = Deadline::in(std::chrono::milliseconds(300)); !end.passed(); ++turns) {
+      const auto descriptor = communicator.wait_descriptor();
+      test.require_ok(descriptor, "descriptor");
+      pollfd ready{*descriptor, POLLIN, 0};
+      ::poll(&ready, 1, end.left_ms());
+      test.require_ok(communicator.progress(std::chrono::nanoseconds::zero()), "progress");
+    }
+    // Some fabrics have no descriptor, and are looked at every two milliseconds.
+    test.expect(turns < 200, std::to_string(turns) + " turns");
+    meet(looked);
+    test.require_ok(communicator.wait(*sum, Deadline::in(std::chrono::seconds(20))), "wait");
+    test.require_ok(communicator.run(request), "the second exchange");
+    test.expect_equal(item, 7, "what had come");
   }) == "");
 }
 

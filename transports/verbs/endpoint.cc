@@ -32,6 +32,8 @@ constexpr std::uint32_t kDeparturesPerLink = 192;
 // How long an eager work may be due before the peer is asked whether it has another in its place: longer than
 // ranks that go on wait for each other, so that questions are rare.
 constexpr std::chrono::milliseconds kAskAfter{50};
+// How long nothing may have come for works that wait, before the way to the peer is tried.
+constexpr std::chrono::seconds kTryWayAfter{1};
 // The device gives up on a peer that is silent within half of the silence time-out; this is for one that does
 // not even do that.
 constexpr std::chrono::seconds kLongestLinger{5};
@@ -308,6 +310,7 @@ std::size_t VerbsEndpoint::look_at_links() {
     if (link->settled()) finished += link->settle_departure();
     link->judge_flush();
     link->ask(now, kAskAfter);
+    link->try_way(now, kTryWayAfter);
     link->pump();  // it may have been asked
   }
   look_at_device();
@@ -420,7 +423,8 @@ std::size_t VerbsEndpoint::sleep(std::chrono::nanoseconds at_most) {
   readiness_.ring(false);
   const bool asks =
       std::any_of(active_.begin(), active_.end(), [](const Link* link) { return link->has_question(); });
-  readiness_.wait(asks ? std::min<std::chrono::nanoseconds>(at_most, kAskAfter) : at_most);
+  const std::chrono::nanoseconds until_look = asks ? std::chrono::nanoseconds(kAskAfter) : kTryWayAfter;
+  readiness_.wait(active_.empty() ? at_most : std::min(at_most, until_look));
   return look_at_links();
 }
 

@@ -54,6 +54,7 @@ void Link::pump() {
 }
 
 std::size_t Link::arrived(const ibv_wc& completion) {
+  ++stirs_;
   if (faulty() || settled_) return 0;
   if (completion.status != IBV_WC_SUCCESS) {
     take_failure(completion.status);
@@ -155,9 +156,24 @@ void Link::ask(Deadline::Clock::time_point now, std::chrono::nanoseconds patienc
   asked_ = due;
 }
 
+void Link::try_way(Deadline::Clock::time_point now, std::chrono::nanoseconds patience) {
+  const bool quiet = has_works() && stirs_seen_ == stirs_ && requests_.completed() >= trial_;
+  stirs_seen_ = stirs_;
+  if (!quiet) quiet_since_ = now;
+  if (now - quiet_since_ < patience || faulty() || gone_) return;
+  quiet_since_ = now;
+  write_nothing();
+  trial_ = requests_.posted();
+}
+
 void Link::prove_arrival() {
-  if (!owes_arrival() || gone_ || requests_.room() == 0) return;
-  requests_.write({}, 0, 0, std::nullopt, true);  // takes none of the peer's receives
+  if (owes_arrival() && !gone_) write_nothing();
+}
+
+// Takes none of the peer's receives, and completes when it has had all that went before.
+void Link::write_nothing() {
+  if (requests_.room() == 0) return;
+  requests_.write({}, 0, 0, std::nullopt, true);
   requests_.flush();
 }
 

@@ -48,7 +48,10 @@ class Link {
   bool is_connected() const { return connected_; }
 
   std::size_t room_for(Verb verb) const { return verb == Verb::send ? sender_.room() : receiver_.room(); }
-  void post(const Work& work) { work.verb == Verb::send ? sender_.post(work) : receiver_.post(work); }
+  void post(const Work& work) {
+    if (!has_works()) ++stirs_;
+    work.verb == Verb::send ? sender_.post(work) : receiver_.post(work);
+  }
   bool has_works() const { return !sender_.empty() || !receiver_.empty(); }
   /// Whether the end of something that was sent is news.
   bool awaits_departures() const { return sender_.awaits_departures() || blocked_ || flushed_; }
@@ -78,6 +81,10 @@ class Link {
   }
   /// Asks, when the work has been due for `patience`.
   void ask(Deadline::Clock::time_point now, std::chrono::nanoseconds patience);
+
+  /// Writes nothing to the peer, when nothing has come from it for `patience` while works wait: that fails
+  /// where the way is cut, or the peer's pair has broken and its rank does not look.
+  void try_way(Deadline::Clock::time_point now, std::chrono::nanoseconds patience);
 
   /// Asks for a completion behind all that went eagerly, unless that is known to have arrived.
   void prove_arrival();
@@ -113,6 +120,7 @@ class Link {
   void take_message(const ibv_wc& completion, std::uint32_t slot);
   void take_eager(const ibv_wc& completion, std::uint32_t slot);
   void take_failure(ibv_wc_status status);
+  void write_nothing();
 
   const std::shared_ptr<Device> device_;
   const Rank peer_;
@@ -134,6 +142,10 @@ class Link {
   std::optional<std::uint32_t> due_;    // eagerly, when it was looked at last
   std::optional<std::uint32_t> asked_;  // of the peer
   Deadline::Clock::time_point due_since_{};
+  std::uint64_t stirs_ = 0;       // what has come, and each first work that waits
+  std::uint64_t stirs_seen_ = 0;  // when the way was looked at last
+  std::uint64_t trial_ = 0;       // the request that tries the way
+  Deadline::Clock::time_point quiet_since_{};
 };
 
 }  // namespace rondel::verbs

@@ -127,6 +127,36 @@ TEST_CASE("three ranks that wait for one another in a ring end when a message is
   }
 }
 
+TEST_CASE("who waits for a lost message ends though its sender is busy elsewhere and never looks") {
+  const FakeVerbs fabric;
+  ThreeRanks ranks;
+  keeps = true;
+  const SmallWork lost(ranks.at(0), Verb::send, 1);
+  keeps = false;
+  finish(ranks.at(0), lost);
+  const SmallWork waits(ranks.at(1), Verb::recv, 0);
+  give_up(false);
+  const Deadline deadline = Deadline::in(seconds(10));
+  while (ranks.at(1).failure().ok() && !deadline.passed()) (void)ranks.at(1).progress(seconds(1));
+  const Failure& failure = ranks.at(1).failure().failure();
+  INFO(ranks.at(1).failure().text());
+  CHECK(ranks.at(1).failure().code() == Code::peer_lost);
+  CHECK(failure.peer == 0);
+}
+
+TEST_CASE("a way is tried once in a while, and no more, while a peer is only late") {
+  const FakeVerbs fabric;
+  ThreeRanks ranks;
+  const SmallWork waits(ranks.at(1), Verb::recv, 0);
+  const auto before = fabric.counts().requests;
+  const Deadline late = Deadline::in(std::chrono::milliseconds(2500));
+  while (!late.passed()) REQUIRE(ranks.at(1).progress(std::chrono::milliseconds(50)).ok());
+  CHECK(fabric.counts().requests - before >= 1);
+  CHECK(fabric.counts().requests - before <= 2);
+  const SmallWork comes(ranks.at(0), Verb::send, 1);
+  finish(ranks.at(1), waits);
+}
+
 TEST_CASE("a sender whose window never opens, as word of it is lost, ends") {
   const FakeVerbs fabric;
   ThreeRanks ranks;
