@@ -4,10 +4,16 @@
 #include <numeric>
 #include <utility>
 
-#include "ring/bootstrap.h"
 #include "ring/label.h"
 
 namespace rondel {
+namespace {
+
+// A turn at connecting. After some in vain they get longer: on a slow network a handshake takes its time.
+constexpr std::chrono::milliseconds kFirstTurn{50}, kLongestTurn{2000};
+constexpr int kTurnsOfOneLength = 4;
+
+}  // namespace
 
 CollectiveLane::CollectiveLane(Endpoint* endpoint, std::span<const Bytes> addresses, Rank rank, Rank size,
                                Planner& planner, Health& health, bool direct)
@@ -41,13 +47,17 @@ Status CollectiveLane::advance() {
 
 Result<bool> CollectiveLane::advance_current() {
   for (;;) {
+    if (phase_ == Phase::connecting) {
+      const auto connected = advance_connecting();
+      if (!connected.ok() || !*connected) return connected;
+    }
     if (phase_ == Phase::direct) {
       auto done = advance_direct();
       if (!done.ok() || *done || phase_ == Phase::direct) return done;
     }
     RONDEL_TRY(collective_.advance());
     if (!collective_.done() || phase_ != Phase::agreeing) return collective_.done();
-    RONDEL_TRY(end_agreement());
+    begin_connecting(current());
   }
 }
 
@@ -92,19 +102,35 @@ Status CollectiveLane::begin_messages(Operation& operation) {
 }
 
 /// All ranks mean the operation that begins: now they may wait for one another.
-Status CollectiveLane::end_agreement() {
+void CollectiveLane::begin_connecting(const Operation& operation) {
+  phase_ = Phase::connecting;
+  connect_turns_ = 0;
+  if (operation.plan != nullptr) {
+    peers_ = planner_.peers_of(*operation.plan);
+    return;
+  }
+  peers_.resize(static_cast<std::size_t>(size_));
+  std::iota(peers_.begin(), peers_.end(), Rank{0});
+  std::erase(peers_, rank_);
+}
+
+// In turns, because a peer may be busy with another communicator, on which it waits for this rank.
+Result<bool> CollectiveLane::advance_connecting() {
   Operation& operation = current();
-  if (wants_direct(operation) && !direct_->is_open()) {
-    std::vector<Rank> all(static_cast<std::size_t>(size_));
-    std::iota(all.begin(), all.end(), Rank{0});
-    std::erase(all, rank_);
-    RONDEL_TRY(connect_watched(*endpoint_, addresses_, all, health_.watch(), operation.deadline()));
+  const Deadline deadline = operation.deadline();
+  const int doubled = std::min(connect_turns_++ / kTurnsOfOneLength, 6);
+  const Deadline turn = Deadline::in(std::min(kFirstTurn * (1 << doubled), kLongestTurn));
+  const Status connected = endpoint_->connect(addresses_, peers_, turn.or_before(deadline));
+  if (connected.code() == Code::timed_out && !deadline.passed()) return false;
+  RONDEL_TRY(connected);
+  if (operation.plan == nullptr) {
     RONDEL_TRY(direct_->open());
     begin_direct(operation);
-    return {};
+  } else {
+    connected_patterns_.insert(operation.plan->pattern);
+    RONDEL_TRY(begin_schedule(operation));
   }
-  RONDEL_TRY(connect_peers(operation));
-  return begin_schedule(operation);
+  return true;
 }
 
 Status CollectiveLane::begin_agreement(Operation& operation) {
@@ -115,13 +141,6 @@ Status CollectiveLane::begin_agreement(Operation& operation) {
   binding.label = operation.label;
   collective_.begin(agreement_, binding);
   phase_ = Phase::agreeing;
-  return {};
-}
-
-Status CollectiveLane::connect_peers(Operation& operation) {
-  const std::vector<Rank> peers = planner_.peers_of(*operation.plan);
-  RONDEL_TRY(connect_watched(*endpoint_, addresses_, peers, health_.watch(), operation.deadline()));
-  connected_patterns_.insert(operation.plan->pattern);
   return {};
 }
 

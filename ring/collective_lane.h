@@ -37,27 +37,31 @@ class CollectiveLane {
   /// Set when advance() failed because the ranks do not mean the same, and no endpoint knows of it.
   std::optional<LabelMismatch> mismatch() const { return direct_ ? direct_->mismatch() : std::nullopt; }
 
-  /// Does all that can be done without waiting, except that the first use of a pattern connects.
+  /// Does all that can be done without waiting, except that the first use of a pattern tries for a moment to
+  /// connect.
   Status advance();
+  /// Peers have not connected yet, which progress() of the endpoint does not report.
+  bool connecting() const { return phase_ == Phase::connecting; }
   /// Ends everything with `failure`.
   void fail(const Status& failure);
 
   KnownMemory known_memory;  // goes before the endpoint
 
  private:
-  enum class Phase : std::uint8_t { idle, agreeing, running, direct };
+  enum class Phase : std::uint8_t { idle, agreeing, connecting, running, direct };
 
   Status begin_next();
   /// Whether the operation that runs is done.
   Result<bool> advance_current();
   Result<bool> advance_direct();
   Status begin_messages(Operation& operation);
-  Status end_agreement();
+  void begin_connecting(const Operation& operation);
+  /// Whether all that the operation needs are connected, and it has begun.
+  Result<bool> advance_connecting();
   bool wants_direct(const Operation& operation) const;
   void begin_direct(Operation& operation);
   Status begin_agreement(Operation& operation);
   Status begin_schedule(Operation& operation);
-  Status connect_peers(Operation& operation);
 
   Endpoint* const endpoint_;
   const std::span<const Bytes> addresses_;
@@ -70,6 +74,8 @@ class CollectiveLane {
   std::optional<Direct> direct_;
   std::optional<Scratch> scratch_;
   std::set<std::uint64_t> connected_patterns_;
+  std::vector<Rank> peers_;  // while connecting
+  int connect_turns_ = 0;
   std::deque<Operation*> queue_;
   Phase phase_ = Phase::idle;
   std::uint64_t begun_ = 0;

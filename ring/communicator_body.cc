@@ -166,7 +166,7 @@ Status Communicator::Body::advance() {
 }
 
 Result<std::size_t> Communicator::Body::progress_endpoints(std::chrono::nanoseconds may_block_for) {
-  if (pairs_.connecting()) may_block_for = std::min<std::chrono::nanoseconds>(may_block_for, kConnectLook);
+  if (connecting()) may_block_for = std::min<std::chrono::nanoseconds>(may_block_for, kConnectLook);
   if (pairs_.idle()) {
     if (collectives_.idle()) return std::size_t{0};
     return attachment.data->progress(may_block_for);
@@ -292,7 +292,7 @@ Status Communicator::Body::make_descriptor() {
 /// itself.
 std::chrono::nanoseconds Communicator::Body::next_look() {
   if (collectives_.idle() && pairs_.idle()) return std::chrono::nanoseconds::zero();  // never
-  std::chrono::nanoseconds in = pairs_.connecting() ? kConnectLook : kDescriptorLook;
+  std::chrono::nanoseconds in = connecting() ? kConnectLook : kDescriptorLook;
   if (drain_until_) in = std::min<std::chrono::nanoseconds>(in, drain_until_->left());
   if (!collectives_.idle()) in = std::min(in, collectives_.current().deadline().left());
   if (!pairs_.idle()) in = std::min(in, pairs_.most_urgent().deadline().left());

@@ -68,6 +68,7 @@ struct Communicator::Body {
   Status fail_with(const Status& verdict, const Operation* operation);
   const Operation* affected_operation();
   Status make_descriptor();
+  bool connecting() const { return collectives_.connecting() || pairs_.connecting(); }
   std::chrono::nanoseconds next_look();
   void set_clock(std::chrono::nanoseconds in);
 

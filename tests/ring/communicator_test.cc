@@ -337,6 +337,44 @@ TEST_CASE("sends and receives progress side by side and beside collectives") {
   }) == "");
 }
 
+TEST_CASE("operations of two communicators that have to connect do not lock each other up") {
+  // Rank 1 leaves the second communicator alone while the others are about to connect there, and waits for
+  // what they do on the first.
+  RingWorld world(8);
+  CHECK(world.run(
+            [&](RankTest& test, Communicator& communicator) {
+              for (const int looks : {0, 1, 2, 3, 5, 8}) {
+                auto first = communicator.duplicate(), second = communicator.duplicate();
+                test.require_ok(first, "duplicate");
+                test.require_ok(second, "duplicate");
+                std::vector<float> data(1000, 1.0F), sent(8000, 1.0F), received(8000);
+                CollectiveRequest exchange;
+                exchange.kind = Kind::all_to_all;
+                exchange.count = 1000;
+                exchange.input = sent.data();
+                exchange.output = received.data();
+                const auto sum = (*first)->start(all_reduce_request(data, data));
+                const auto exchanged = (*second)->start(exchange);
+                test.require_ok(sum, "start");
+                test.require_ok(exchanged, "start");
+                const auto turn = [&](Communicator& on, std::chrono::nanoseconds may_block_for) {
+                  test.require_ok(on.progress(may_block_for), "progress");
+                };
+                const Deadline deadline = Deadline::in(std::chrono::seconds(20));
+                if (communicator.rank() == 1) {
+                  for (int i = 0; i < looks; ++i) turn(**second, std::chrono::milliseconds(1));
+                  test.require_ok((*first)->wait(*sum, deadline), "wait");
+                }
+                while (!((*first)->done(*sum) && (*second)->done(*exchanged)) && !deadline.passed()) {
+                  turn(**second, std::chrono::nanoseconds::zero());
+                  turn(**first, std::chrono::nanoseconds::zero());
+                }
+                test.require(!deadline.passed(), "soon");
+              }
+            },
+            [](Rank, CommunicatorOptions& options) { options.timeout = std::chrono::seconds(5); }) == "");
+}
+
 TEST_CASE("an event loop sleeps while something has come that nobody asked for yet") {
   RingWorld world(2);
   Meeting begun(2), sent(2), looked(2);
