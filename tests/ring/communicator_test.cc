@@ -343,7 +343,7 @@ TEST_CASE("operations of two communicators that have to connect do not lock each
   RingWorld world(8);
   CHECK(world.run(
             [&](RankTest& test, Communicator& communicator) {
-              for (const int looks : {0, 1, 2, 3, 5, 8}) {
+              for (const int looks : {0, 2, 5}) {
                 auto first = communicator.duplicate(), second = communicator.duplicate();
                 test.require_ok(first, "duplicate");
                 test.require_ok(second, "duplicate");

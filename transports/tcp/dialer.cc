@@ -55,13 +55,12 @@ void Dialer::start(asio::io_context& io, DialOrder order, const Secret& secret, 
 
 void Dialer::try_next() {
   if (order_.inbox.expired()) return;
-  if (order_.deadline.passed()) return finish({0, {}, Status(Code::timed_out, last_failure_)});
   if (next_ == order_.candidates.size()) {
     if (refusals_ == order_.candidates.size()) return finish({0, {}, Status(last_refusal_, last_failure_)});
     return pause();
   }
   socket_ = std::make_unique<Greeting::Socket>(io_);
-  timer_.expires_at((Deadline::in(kConnectLimit).or_before(order_.deadline)).when());
+  timer_.expires_after(kConnectLimit);
   timer_.async_wait([self = shared_from_this(), socket = socket_.get()](error_code error) {
     error_code ignored;
     if (!error && self->socket_.get() == socket) self->socket_->close(ignored);
@@ -94,9 +93,8 @@ void Dialer::connected(error_code error) {
   apply(policy_, socket_->native_handle());
   auto handshake = Handshake::initiator(secret_, encode(order_.hello));
   if (!handshake.ok()) return failed(handshake.code(), handshake.status().text());
-  const auto limit = std::min<std::chrono::nanoseconds>(handshake_limit_, order_.deadline.left());
   Greeting::start(
-      std::move(*socket_), *std::move(handshake), std::chrono::ceil<std::chrono::milliseconds>(limit),
+      std::move(*socket_), *std::move(handshake), handshake_limit_,
       [self = shared_from_this()](Result<Greeting::Socket> outcome) { self->greeted(std::move(outcome)); });
 }
 
@@ -124,7 +122,7 @@ void Dialer::pause() {
   tell({0, {}, Status(Code::timed_out, last_failure_)});
   next_ = 0;
   refusals_ = 0;
-  timer_.expires_at((Deadline::in(pause_).or_before(order_.deadline)).when());
+  timer_.expires_after(pause_);
   pause_ = std::min(pause_ * 2, kLongestPause);
   timer_.async_wait([self = shared_from_this()](error_code error) {
     if (!error) self->try_next();

@@ -23,7 +23,6 @@ namespace rondel::tcp {
 struct DialOrder {
   LinkHello hello;
   std::vector<SocketAddress> candidates;
-  Deadline deadline = Deadline::in(std::chrono::seconds(0));
   std::weak_ptr<Inbox> inbox;
 };
 

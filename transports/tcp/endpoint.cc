@@ -39,7 +39,7 @@ TcpEndpoint::TcpEndpoint(std::shared_ptr<Listener> listener, HostIdentity host,
       inbox_(std::make_shared<Inbox>()),
       stage_(kStageBytes),
       by_rank_(static_cast<std::size_t>(options_.size)),
-      dial_outcome_(static_cast<std::size_t>(options_.size)) {
+      dials_(static_cast<std::size_t>(options_.size)) {
   capabilities_.max_in_flight = kMaxInFlight;
   capabilities_.max_slices = kMaxSlices;
   capabilities_.preferred_segment_bytes = kPreferredSegmentBytes;
@@ -78,20 +78,22 @@ Status TcpEndpoint::connect(std::span<const Bytes> by_rank, std::span<const Rank
     if (peer < 0 || peer >= options_.size || peer == options_.rank || by_rank.size() != by_rank_.size())
       return Status(Code::invalid_argument, fmt::format("rank {} can not be a neighbour here", peer));
     const auto index = static_cast<std::size_t>(peer);
-    dial_outcome_[index] = Status();
-    if (by_rank_[index] == nullptr && options_.rank < peer) RONDEL_TRY(dial(by_rank[index], peer, deadline));
+    if (by_rank_[index] == nullptr && options_.rank < peer && !dials_[index].goes_on)
+      RONDEL_TRY(dial(by_rank[index], peer));
   }
   return await_links(neighbours, deadline);
 }
 
-Status TcpEndpoint::dial(const Bytes& address, Rank peer, Deadline deadline) {
+// Until the peer is reached or refuses, whatever deadline the caller has: a peer that has shown itself may
+// count the connection as made when this side would give it up.
+Status TcpEndpoint::dial(const Bytes& address, Rank peer) {
   auto reach = decode_reach(address);
   if (!reach.ok()) return std::move(reach).status().with(name_of(options_, peer));
   DialOrder order;
   order.hello = {{options_.context, options_.channel, peer}, options_.rank, options_.size};
   order.candidates = candidates(*reach, host_.kernel, interfaces_);
-  order.deadline = deadline;
   order.inbox = inbox_;
+  dials_[static_cast<std::size_t>(peer)] = {true, Status()};
   listener_->dial(std::move(order));
   return {};
 }
@@ -104,7 +106,7 @@ Status TcpEndpoint::await_links(std::span<const Rank> neighbours, Deadline deadl
     });
     if (missing == neighbours.end()) return {};
     if (deadline.passed()) {
-      const Status& why = dial_outcome_[static_cast<std::size_t>(*missing)];
+      const Status& why = dials_[static_cast<std::size_t>(*missing)].outcome;
       Failure failure;
       failure.peer = *missing;
       failure.cause = fmt::format("no connection to {}: {}", name_of(options_, *missing),
@@ -128,8 +130,8 @@ Status TcpEndpoint::take_arrivals(std::span<const Rank> awaited) {
   for (Arrival& arrival : inbox_->take_all()) {
     const auto index = static_cast<std::size_t>(arrival.peer);
     if (!arrival.status.ok()) {
-      dial_outcome_[index] = arrival.status;
-      if (arrival.status.code() == Code::timed_out) continue;
+      dials_[index] = {arrival.status.code() == Code::timed_out, arrival.status};
+      if (dials_[index].goes_on) continue;
       if (std::find(awaited.begin(), awaited.end(), arrival.peer) == awaited.end()) continue;
       Failure failure = arrival.status.failure();
       failure.peer = arrival.peer;

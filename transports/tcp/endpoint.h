@@ -49,12 +49,17 @@ class TcpEndpoint final : public Endpoint {
   std::uint64_t bytes_sent() const override;
 
  private:
+  struct Dial {
+    bool goes_on = false;
+    Status outcome;  // so far
+  };
+
   TcpEndpoint(std::shared_ptr<Listener> listener, HostIdentity host, std::vector<Interface> interfaces,
               EndpointOptions options, const EndpointPolicy& policy, Readiness readiness);
 
   EndpointKey key() const { return {options_.context, options_.channel, options_.rank}; }
   std::optional<std::size_t> room_for(const Work& work) const;
-  Status dial(const Bytes& address, Rank peer, Deadline deadline);
+  Status dial(const Bytes& address, Rank peer);
   Status await_links(std::span<const Rank> neighbours, Deadline deadline);
   Status take_arrivals(std::span<const Rank> awaited);
   Turn turn_of_links();
@@ -77,7 +82,7 @@ class TcpEndpoint final : public Endpoint {
   std::vector<std::byte> stage_;
   std::vector<std::unique_ptr<Link>> by_rank_;  // null: not connected
   std::vector<Link*> active_;                   // links with works posted, in rank order of posting
-  std::vector<Status> dial_outcome_;            // by rank, while connecting
+  std::vector<Dial> dials_;                     // by rank
   Deadline::Clock::time_point next_look_{};
   Status failure_;
   std::optional<LabelMismatch> mismatch_;

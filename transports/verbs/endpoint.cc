@@ -108,15 +108,10 @@ Status VerbsEndpoint::connect(std::span<const Bytes> by_rank, std::span<const Ra
     meeting_.forget_verdict(peer);
     if (links_.connected(peer) != nullptr || peer < options_.rank) continue;
     auto reach = decode_reach(by_rank[static_cast<std::size_t>(peer)]);
-    if (!reach.ok()) {
-      meeting_.stop_dialling(links_);
-      return std::move(reach).status().with(name_of(options_, peer));
-    }
-    meeting_.dial(peer, *reach, deadline);
+    if (!reach.ok()) return std::move(reach).status().with(name_of(options_, peer));
+    meeting_.dial(peer, *reach);
   }
-  Status outcome = await_links(neighbours, deadline);
-  meeting_.stop_dialling(links_);
-  return outcome;
+  return await_links(neighbours, deadline);
 }
 
 Status VerbsEndpoint::await_links(std::span<const Rank> neighbours, Deadline deadline) {

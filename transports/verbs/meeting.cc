@@ -76,25 +76,22 @@ Status Meeting::listen_on(const IpAddress& ip) {
   return last;
 }
 
-void Meeting::dial(Rank peer, const Reach& reach, Deadline deadline) {
+void Meeting::dial(Rank peer, const Reach& reach) {
+  if (std::any_of(dials_.begin(), dials_.end(), [peer](const Dial& dial) { return dial.peer == peer; }))
+    return;
   reasons_[static_cast<std::size_t>(peer)].clear();
-  dials_.push_back({peer, candidates(reach, reach_.kernel, place_.interfaces), deadline, 0, {}});
+  dials_.push_back({peer, candidates(reach, reach_.kernel, place_.interfaces), 0, 0, {}});
   if (dials_.back().candidates.empty())
     reasons_[static_cast<std::size_t>(peer)] = "it advertises no address that this host could reach";
-}
-
-void Meeting::stop_dialling(LinkTable& links) {
-  dials_.clear();
-  for (const Greeting& greeting : greetings_)
-    if (greeting.dialled() && greeting.mark()) links.give_up(*greeting.mark());
-  std::erase_if(greetings_, [](const Greeting& greeting) { return greeting.dialled(); });
 }
 
 void Meeting::turn(LinkTable& links, std::chrono::milliseconds at_most) {
   accept_all();
   dial_due();
   advance_all(links);
-  std::erase_if(dials_, [&links](const Dial& dial) { return links.connected(dial.peer) != nullptr; });
+  std::erase_if(dials_, [this, &links](const Dial& dial) {
+    return links.connected(dial.peer) != nullptr || !verdict(dial.peer).ok();
+  });
   if (at_most > std::chrono::milliseconds::zero()) wait(at_most);
 }
 
@@ -153,8 +150,8 @@ void Meeting::dial_next(Dial& dial) {
     reason = fmt::format("connecting to {}: {}", address.text(), std::system_category().message(errno));
     return;
   }
-  auto greeting =
-      Greeting::dial(std::move(socket), secret_, mine_, dial.peer, dial.deadline, Deadline::in(kDialLimit));
+  auto greeting = Greeting::dial(std::move(socket), secret_, mine_, dial.peer,
+                                 Deadline::in(place_.handshake_limit), Deadline::in(kDialLimit));
   if (greeting.ok())
     greetings_.push_back(*std::move(greeting));
   else

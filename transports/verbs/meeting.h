@@ -40,9 +40,9 @@ class Meeting {
 
   /// What peers need, and no more: this host's kernel and name, and the sockets.
   const Reach& reach() const { return reach_; }
-  /// Goes on dialling `peer` until it is connected, or stop_dialling().
-  void dial(Rank peer, const Reach& reach, Deadline deadline);
-  void stop_dialling(LinkTable& links);
+  /// Dials `peer` until it is connected or refuses for good, whatever deadline the caller has: a peer that
+  /// has shown its queue pair may count the link as made when this side would give it up.
+  void dial(Rank peer, const Reach& reach);
   /// One turn of everything; then waits for what comes, at most so long.
   void turn(LinkTable& links, std::chrono::milliseconds at_most);
   /// Why `peer` is not connected yet, as far as it is known; empty: no reason.
@@ -59,7 +59,6 @@ class Meeting {
   struct Dial {
     Rank peer = kNoRank;
     std::vector<SocketAddress> candidates;
-    Deadline deadline;
     std::size_t next = 0;
     std::size_t refusals = 0;  // since the first candidate
     Deadline::Clock::time_point not_before{};
