@@ -338,5 +338,21 @@ TEST_CASE("a port that stays down ends what waits, also where the device never g
   CHECK(Deadline::Clock::now() - begun >= hasty.silence_timeout);
 }
 
+TEST_CASE("a port that stays down ends one long wait too") {
+  FakeVerbs fabric;
+  Config hasty;
+  hasty.silence_timeout = std::chrono::milliseconds(300);
+  PairOfRanks ranks({hasty, hasty});
+  OneWork waits(ranks.zero(), Verb::recv, 8);
+  REQUIRE(waits.post(ranks.zero(), 1).ok());
+  REQUIRE(ranks.zero().progress(std::chrono::milliseconds(20)).ok());
+  fabric.report("fake0", IBV_EVENT_PORT_ERR);
+  const auto begun = Deadline::Clock::now();
+  while (ranks.zero().failure().ok() && Deadline::Clock::now() - begun < std::chrono::seconds(10))
+    (void)ranks.zero().progress(std::chrono::seconds(10));
+  CHECK(ranks.zero().failure().code() == Code::io_error);
+  CHECK(Deadline::Clock::now() - begun < std::chrono::seconds(5));
+}
+
 }  // namespace
 }  // namespace rondel::verbs::test
