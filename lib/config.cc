@@ -231,6 +231,10 @@ constexpr std::array kRows{
          "Traffic class of RDMA packets, 0 to 255. On RoCE v2 it is the IP header's: DSCP times 4, as the "
          "switches' PFC and ECN settings expect it."},
         set_count<&Config::verbs_traffic_class, 0, 255>},
+    Row{{"RONDEL_VERBS_QPS", "", "number", "1",
+         "Queue pairs to each peer, 1 to 8, for devices that do not fill the line with one; of two ranks the "
+         "smaller number counts."},
+        set_count<&Config::verbs_qps, 1, 8>},
     Row{{"RONDEL_SPIN_US", "", "microseconds", "1000",
          "How long a wait polls before it sleeps, unless ranks outnumber cores."},
         set_spin},

@@ -47,6 +47,7 @@ struct Config {
   std::int32_t verbs_pkey_index = 0;            // RONDEL_VERBS_PKEY_INDEX
   std::int32_t verbs_service_level = 0;         // RONDEL_VERBS_SERVICE_LEVEL
   std::int32_t verbs_traffic_class = 0;         // RONDEL_VERBS_TRAFFIC_CLASS
+  std::int32_t verbs_qps = 1;                   // RONDEL_VERBS_QPS: queue pairs to each peer
   std::chrono::microseconds spin{1000};         // RONDEL_SPIN_US: polling before blocking
   bool encrypt = false;                         // RONDEL_ENCRYPT
 

@@ -14,6 +14,7 @@ class VerbsFakeBackend final : public Backend {
     static const test::FakeVerbs kFabric;
     Config config;
     config.net = "lo";
+    config.verbs_qps = RONDEL_TEST_QPS;
     return verbs::make_transport_on(test::FakeVerbs::table(), config, secret_);
   }
   bool connects_processes() const override { return false; }  // the fabric is this process's memory

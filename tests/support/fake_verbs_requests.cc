@@ -47,7 +47,7 @@ int post_recv(ibv_qp* base, ibv_recv_wr* list, ibv_recv_wr** bad) {
     if (pair->state == IBV_QPS_ERR)
       complete(pair->recv_cq, entry_of(*pair, list->wr_id, IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV));
     else
-      pair->receives.push_back({list->wr_id, *list->sg_list});
+      pair->receives.push_back({list->wr_id, list->num_sge > 0 ? *list->sg_list : ibv_sge{}});
   }
   return 0;
 }

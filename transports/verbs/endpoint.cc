@@ -27,8 +27,8 @@ constexpr std::chrono::milliseconds kMeetEvery{200};
 constexpr int kTurnsPerClockLook = 16;
 // For a caller that does not want to wait, while one piece comes after the other.
 constexpr std::chrono::nanoseconds kLongestStretch = std::chrono::milliseconds(1);
-// Completions of what one link sends: each request may ask for one.
-constexpr std::uint32_t kDeparturesPerLink = 192;
+// Completions of what one queue pair sends: each request may ask for one.
+constexpr std::uint32_t kDeparturesPerPair = 192;
 // How long an eager work may be due before the peer is asked whether it has another in its place: longer than
 // ranks that go on wait for each other, so that questions are rare.
 constexpr std::chrono::milliseconds kAskAfter{50};
@@ -42,9 +42,8 @@ constexpr std::chrono::seconds kLongestLinger{5};
 
 VerbsEndpoint::VerbsEndpoint(std::shared_ptr<RegistrationCache> memory,
                              std::unique_ptr<CompletionQueues> queues, Meeting meeting,
-                             EndpointOptions options, std::uint32_t capacity,
-                             std::chrono::milliseconds silence, std::chrono::nanoseconds spin,
-                             Readiness readiness)
+                             EndpointOptions options, LinkRoom room, std::chrono::milliseconds silence,
+                             std::chrono::nanoseconds spin, Readiness readiness)
     : device_(memory->device()),
       queues_(std::move(queues)),
       options_(std::move(options)),
@@ -52,7 +51,7 @@ VerbsEndpoint::VerbsEndpoint(std::shared_ptr<RegistrationCache> memory,
       readiness_(std::move(readiness)),
       meeting_(std::move(meeting)),
       memory_(std::move(memory)),
-      links_(device_, *queues_, options_.size, capacity, patience_for(silence)),
+      links_(device_, *queues_, options_.size, room, patience_for(silence)),
       silence_(silence) {
   // What is registered is locked, and where that is limited it must be able to give way.
   capabilities_.holds_memory = !device_->limits().locked_memory;
@@ -66,13 +65,15 @@ VerbsEndpoint::VerbsEndpoint(std::shared_ptr<RegistrationCache> memory,
 
 Result<std::unique_ptr<Endpoint>> VerbsEndpoint::open(std::shared_ptr<RegistrationCache> memory,
                                                       MeetingPlace place, const EndpointOptions& options,
-                                                      const Secret& secret, std::chrono::nanoseconds spin) {
+                                                      const Secret& secret, std::chrono::nanoseconds spin,
+                                                      std::uint32_t pairs) {
   const std::shared_ptr<Device>& device = memory->device();
   const auto peers = static_cast<std::uint32_t>(std::max(options.size - 1, 1));
   const std::uint32_t most = device->limits().completions;
-  const std::uint32_t capacity =
-      std::max(1U, std::min({peers, most / kReceiveDepth, most / kDeparturesPerLink}));
-  auto queues = CompletionQueues::create(device, capacity * kReceiveDepth, capacity * kDeparturesPerLink);
+  const std::uint32_t arrivals = kReceiveDepth + (pairs - 1) * kStripeReceives;
+  const std::uint32_t departures = pairs * kDeparturesPerPair;
+  const LinkRoom room{std::max(1U, std::min({peers, most / arrivals, most / departures})), pairs};
+  auto queues = CompletionQueues::create(device, room.links * arrivals, room.links * departures);
   RONDEL_TRY(queues);
   auto readiness = Readiness::create();
   RONDEL_TRY(readiness);
@@ -85,7 +86,7 @@ Result<std::unique_ptr<Endpoint>> VerbsEndpoint::open(std::shared_ptr<Registrati
   auto meeting = Meeting::open(std::move(place), mine, secret);
   RONDEL_TRY(meeting);
   return std::unique_ptr<Endpoint>(new VerbsEndpoint(std::move(memory), *std::move(queues),
-                                                     *std::move(meeting), options, capacity, silence, spin,
+                                                     *std::move(meeting), options, room, silence, spin,
                                                      *std::move(readiness)));
 }
 

@@ -24,9 +24,10 @@ namespace rondel::verbs {
 
 class VerbsEndpoint final : public Endpoint {
  public:
+  /// `pairs`: queue pairs of a link, at most.
   static Result<std::unique_ptr<Endpoint>> open(std::shared_ptr<RegistrationCache> memory, MeetingPlace place,
                                                 const EndpointOptions& options, const Secret& secret,
-                                                std::chrono::nanoseconds spin);
+                                                std::chrono::nanoseconds spin, std::uint32_t pairs);
   ~VerbsEndpoint() override;
 
   const Capabilities& capabilities() const override { return capabilities_; }
@@ -53,8 +54,8 @@ class VerbsEndpoint final : public Endpoint {
   };
 
   VerbsEndpoint(std::shared_ptr<RegistrationCache> memory, std::unique_ptr<CompletionQueues> queues,
-                Meeting meeting, EndpointOptions options, std::uint32_t capacity,
-                std::chrono::milliseconds silence, std::chrono::nanoseconds spin, Readiness readiness);
+                Meeting meeting, EndpointOptions options, LinkRoom room, std::chrono::milliseconds silence,
+                std::chrono::nanoseconds spin, Readiness readiness);
 
   std::optional<std::size_t> room_for(const Work& work) const;
   Status await_links(std::span<const Rank> neighbours, Deadline deadline);

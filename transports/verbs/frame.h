@@ -2,8 +2,9 @@
 // What the two ends of a queue pair send each other. Works of few bytes go eagerly, inside a message. For
 // the others the receiver sends a credit for each piece that it is ready for: which work it means, and where
 // the bytes belong. The sender compares, then writes the piece with an immediate that is the piece's number;
-// or it refuses and says what it would have sent. The queue pair keeps order, so credits, pieces and works
-// pair by counting. Little-endian, like the hosts that it runs on.
+// or it refuses and says what it would have sent. A queue pair keeps order, so credits, pieces and works
+// pair by counting. Where a link has several pairs, all but pieces goes over the first; pieces go over all in
+// turn, and one may be ahead of what another still carries. Little-endian, like the hosts that it runs on.
 #pragma once
 
 #include <bit>
@@ -17,7 +18,7 @@
 namespace rondel::verbs {
 
 /// Rises whenever something here, or its meaning, changes: both ends must have the same.
-inline constexpr std::uint32_t kLayout = 2;
+inline constexpr std::uint32_t kLayout = 3;
 
 enum class MessageKind : std::uint32_t {
   credit = 0x43444e52,
@@ -77,6 +78,8 @@ static_assert(kMessageBytes % 64 == 0 && sizeof(EagerHeader) + kEagerBytes <= kM
 /// Pieces that a receiver may have announced and not got. A work has one, or one for each stage that it
 /// fills.
 inline constexpr std::uint32_t kMaxPieces = 2 * kMaxInFlight;
+/// Queue pairs of a link, at most (RONDEL_VERBS_QPS).
+inline constexpr std::uint32_t kMostPairs = 8;
 /// Messages of the kind `returned` that may be on their way: each tells of half a window.
 inline constexpr std::uint32_t kMostReturns = 2;
 /// Receives that were used are posted again so many at a time, in one list.
@@ -85,5 +88,7 @@ inline constexpr std::uint32_t kReceivesPerList = 8;
 /// returns, one refusal, and those that are not posted again yet.
 inline constexpr std::uint32_t kReceiveDepth =
     2 * kMaxPieces + kEagerWindow + kMostReturns + 1 + kReceivesPerList;
+/// The same of a further pair, over which all the pieces may come.
+inline constexpr std::uint32_t kStripeReceives = kMaxPieces + kReceivesPerList;
 
 }  // namespace rondel::verbs

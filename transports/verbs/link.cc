@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "lib/log.h"
 #include "transports/verbs/diagnosis.h"
 
 namespace rondel::verbs {
@@ -28,15 +29,49 @@ Link::Link(std::shared_ptr<Device> device, QueuePair pair, MessageBuffers buffer
       receiver_(device_, peer, requests_, buffers_, inbox_, fault_) {}
 
 Result<std::unique_ptr<Link>> Link::create(std::shared_ptr<Device> device, const CompletionQueues& queues,
-                                           Rank peer, std::uint32_t mark) {
+                                           Rank peer, std::uint32_t mark, std::uint32_t pairs) {
   auto buffers = MessageBuffers::create(device, mark);
   RONDEL_TRY(buffers);
-  auto pair = QueuePair::create(device, queues);
+  auto pair = QueuePair::create(device, queues, kReceiveDepth);
   RONDEL_TRY(pair);
   if (const int error = buffers->post_all(device->verbs(), pair->get()); error != 0)
     return device_failure("posting receives", error);
-  return std::unique_ptr<Link>(
-      new Link(std::move(device), *std::move(pair), *std::move(buffers), peer, mark));
+  std::unique_ptr<Link> link(new Link(device, *std::move(pair), *std::move(buffers), peer, mark));
+  for (std::uint32_t index = 1; index < pairs; ++index) {
+    auto stripe = Stripe::create(device, queues, mark, index);
+    if (!stripe.ok()) {
+      log(LogLevel::info, "verbs: {} queue pairs to rank {} instead of {}: {}", index, peer, pairs,
+          stripe.status().text());
+      break;
+    }
+    link->stripes_.push_back(*std::move(stripe));
+  }
+  return link;
+}
+
+PairOffer Link::offer() const {
+  PairOffer offer = pair_.offer();
+  offer.stripes = static_cast<std::uint32_t>(stripes_.size());
+  for (std::size_t i = 0; i < stripes_.size(); ++i)
+    offer.further[i] = {stripes_[i]->offer().number, stripes_[i]->offer().first_psn};
+  return offer;
+}
+
+// As many pairs as both sides have.
+Status Link::bring_up(const PairOffer& theirs, PairPatience patience) {
+  RONDEL_TRY(pair_.bring_up(theirs, patience));
+  if (theirs.stripes < stripes_.size()) stripes_.resize(theirs.stripes);
+  std::vector<SendQueue*> queues{&requests_};
+  for (std::size_t i = 0; i < stripes_.size(); ++i) {
+    PairOffer end = theirs;
+    end.number = theirs.further[i].number;
+    end.first_psn = theirs.further[i].first_psn;
+    RONDEL_TRY(stripes_[i]->bring_up(end, patience));
+    queues.push_back(&stripes_[i]->requests());
+  }
+  sender_.write_over(queues);
+  if (!stripes_.empty()) receiver_.expect_stripes();
+  return {};
 }
 
 void Link::pump() {
@@ -50,7 +85,18 @@ void Link::pump() {
   blocked_ = !all_announced || !all_written || !all_told;
   requests_.flush();
   if (requests_.error() != 0)
-    fault_.set_local(Code::io_error, fmt::format("posting requests: {}", words_of(requests_.error())));
+    return fault_.set_local(Code::io_error, fmt::format("posting requests: {}", words_of(requests_.error())));
+  flush_stripes();
+}
+
+void Link::flush_stripes() {
+  for (const auto& stripe : stripes_) {
+    const int error = stripe->flush();
+    if (error != 0)
+      return fault_.set_local(Code::io_error, fmt::format("posting receives: {}", words_of(error)));
+    if (const int failed = stripe->requests().error(); failed != 0)
+      return fault_.set_local(Code::io_error, fmt::format("posting requests: {}", words_of(failed)));
+  }
 }
 
 std::size_t Link::arrived(const ibv_wc& completion) {
@@ -60,9 +106,13 @@ std::size_t Link::arrived(const ibv_wc& completion) {
     take_failure(completion.status);
     return 0;
   }
-  const std::uint32_t slot = MessageBuffers::slot_of(completion);
   // What came before belongs to works before.
   std::size_t finished = receiver_.take_held();
+  if (const std::uint32_t index = Stripe::index_of(completion.wr_id); index > 0) {
+    stripes_[index - 1]->used();
+    return finished + receiver_.take_piece(ntohl(completion.imm_data));
+  }
+  const std::uint32_t slot = MessageBuffers::slot_of(completion);
   if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
     finished += receiver_.take_piece(ntohl(completion.imm_data));
     buffers_.give_back(slot);
@@ -107,7 +157,9 @@ std::size_t Link::departed(const ibv_wc& completion) {
     take_failure(completion.status);
     return 0;
   }
-  requests_.take_completion(completion.wr_id);
+  const std::uint32_t index = SendQueue::index_of(completion.wr_id);
+  SendQueue& queue = index == 0 ? requests_ : stripes_[index - 1]->requests();
+  queue.take_completion(completion.wr_id);
   return sender_.finish_done();
 }
 
@@ -157,31 +209,34 @@ void Link::ask(Deadline::Clock::time_point now, std::chrono::nanoseconds patienc
 }
 
 void Link::try_way(Deadline::Clock::time_point now, std::chrono::nanoseconds patience) {
-  const bool quiet = has_works() && stirs_seen_ == stirs_ && requests_.completed() >= trial_;
+  const bool quiet = has_works() && stirs_seen_ == stirs_;
   stirs_seen_ = stirs_;
   if (!quiet) quiet_since_ = now;
   if (now - quiet_since_ < patience || faulty() || gone_) return;
   quiet_since_ = now;
-  write_nothing();
-  trial_ = requests_.posted();
+  const auto write = [this](SendQueue& queue) {
+    if (queue.room() > queue.depth() / 2) write_nothing(queue);  // else its own requests find out
+  };
+  write(requests_);
+  for (const auto& stripe : stripes_) write(stripe->requests());
 }
 
 void Link::prove_arrival() {
-  if (owes_arrival() && !gone_) write_nothing();
+  if (owes_arrival() && !gone_) write_nothing(requests_);
 }
 
 // Takes none of the peer's receives, and completes when it has had all that went before.
-void Link::write_nothing() {
-  if (requests_.room() == 0) return;
-  requests_.write({}, 0, 0, std::nullopt, true);
-  requests_.flush();
+void Link::write_nothing(SendQueue& queue) {
+  if (queue.room() == 0) return;
+  queue.write({}, 0, 0, std::nullopt, true);
+  queue.flush();
 }
 
 std::size_t Link::settle_departure() {
   std::size_t finished = 0;
   if (!settled_) {
     settled_ = true;
-    pair_.destroy();
+    destroy_pairs();
     finished = sender_.finish_had(last_word_.number);
   }
   finished += take_held();
@@ -190,18 +245,29 @@ std::size_t Link::settle_departure() {
 }
 
 LinkCounts Link::counts() const {
-  return {.sent_bytes = sender_.bytes_sent(),
-          .received_bytes = receiver_.bytes_received(),
-          .work_requests = requests_.posted(),
-          .signalled = requests_.signalled(),
-          .receives = buffers_.receives(),
-          .doorbells = requests_.doorbells() + buffers_.doorbells(),
-          .staged_bytes = receiver_.bytes_staged(),
-          .eager_sends = sender_.eager_sent()};
+  LinkCounts counts{.sent_bytes = sender_.bytes_sent(),
+                    .received_bytes = receiver_.bytes_received(),
+                    .work_requests = requests_.posted(),
+                    .signalled = requests_.signalled(),
+                    .receives = buffers_.receives(),
+                    .doorbells = requests_.doorbells() + buffers_.doorbells(),
+                    .staged_bytes = receiver_.bytes_staged(),
+                    .eager_sends = sender_.eager_sent()};
+  for (const auto& stripe : stripes_)
+    counts += {.work_requests = stripe->requests().posted(),
+               .signalled = stripe->requests().signalled(),
+               .receives = stripe->receives(),
+               .doorbells = stripe->doorbells()};
+  return counts;
+}
+
+void Link::destroy_pairs() {
+  pair_.destroy();
+  for (const auto& stripe : stripes_) stripe->destroy();
 }
 
 void Link::close(Code why) {
-  pair_.destroy();
+  destroy_pairs();
   if (socket_ && !gone_) say_farewell(socket_.get(), receiver_.pieces_received());
   socket_.reset();
   gone_ = settled_ = true;

@@ -23,6 +23,7 @@
 #include "transports/verbs/receiver.h"
 #include "transports/verbs/send_queue.h"
 #include "transports/verbs/sender.h"
+#include "transports/verbs/stripe.h"
 
 namespace rondel::verbs {
 
@@ -32,14 +33,15 @@ class Link {
   static constexpr std::size_t kLockedBytes = MessageBuffers::kBytes + Stages::kCount * Stages::kBytes;
 
   /// A link that is not connected yet, with its receives posted. `mark` comes back in every completion's
-  /// number, in its upper half.
+  /// number, in its upper half. `pairs`: queue pairs, as far as the device has them and the peer too.
   static Result<std::unique_ptr<Link>> create(std::shared_ptr<Device> device, const CompletionQueues& queues,
-                                              Rank peer, std::uint32_t mark);
+                                              Rank peer, std::uint32_t mark, std::uint32_t pairs);
 
   Rank peer() const { return peer_; }
   std::uint32_t mark() const { return mark_; }
-  const PairOffer& offer() const { return pair_.offer(); }
-  Status bring_up(const PairOffer& theirs, PairPatience patience) { return pair_.bring_up(theirs, patience); }
+  PairOffer offer() const;
+  Status bring_up(const PairOffer& theirs, PairPatience patience);
+  std::size_t pairs() const { return 1 + stripes_.size(); }
   /// Works may be posted from now on.
   void connected(UniqueFd socket) {
     socket_ = PrivateFd(std::move(socket));
@@ -56,9 +58,11 @@ class Link {
   /// Whether the end of something that was sent is news.
   bool awaits_departures() const { return sender_.awaits_departures() || blocked_ || flushed_; }
   /// Whether something that was sent may still fail, which only its completion tells.
-  bool may_fail() const { return requests_.posted() > requests_.completed(); }
+  bool may_fail() const { return any_of_queues(is_busy); }
   /// Whether it is time to see what was sent, so that room never runs out.
-  bool wants_room() const { return requests_.room() < requests_.depth() / 2; }
+  bool wants_room() const {
+    return any_of_queues([](const SendQueue& queue) { return queue.room() < queue.depth() / 2; });
+  }
 
   /// Hands the device all that can be handed to it now: receives, credits, writes, eager messages.
   void pump();
@@ -120,7 +124,17 @@ class Link {
   void take_message(const ibv_wc& completion, std::uint32_t slot);
   void take_eager(const ibv_wc& completion, std::uint32_t slot);
   void take_failure(ibv_wc_status status);
-  void write_nothing();
+  void write_nothing(SendQueue& queue);
+  void flush_stripes();
+  void destroy_pairs();
+  static bool is_busy(const SendQueue& queue) { return queue.posted() > queue.completed(); }
+  template <class Predicate>
+  bool any_of_queues(Predicate holds) const {
+    if (holds(requests_)) return true;
+    for (const auto& stripe : stripes_)
+      if (holds(stripe->requests())) return true;
+    return false;
+  }
 
   const std::shared_ptr<Device> device_;
   const Rank peer_;
@@ -128,6 +142,7 @@ class Link {
   MessageBuffers buffers_;
   QueuePair pair_;
   SendQueue requests_;
+  std::vector<std::unique_ptr<Stripe>> stripes_;  // further queue pairs
   EagerInbox inbox_;
   LinkFault fault_;
   Sender sender_;
@@ -144,7 +159,6 @@ class Link {
   Deadline::Clock::time_point due_since_{};
   std::uint64_t stirs_ = 0;       // what has come, and each first work that waits
   std::uint64_t stirs_seen_ = 0;  // when the way was looked at last
-  std::uint64_t trial_ = 0;       // the request that tries the way
   Deadline::Clock::time_point quiet_since_{};
 };
 

@@ -15,11 +15,11 @@ constexpr std::uint32_t kRankMask = (1U << kRankBits) - 1;
 
 }  // namespace
 
-LinkTable::LinkTable(std::shared_ptr<Device> device, const CompletionQueues& queues, Rank size,
-                     std::uint32_t capacity, PairPatience patience)
+LinkTable::LinkTable(std::shared_ptr<Device> device, const CompletionQueues& queues, Rank size, LinkRoom room,
+                     PairPatience patience)
     : device_(std::move(device)),
       queues_(queues),
-      capacity_(capacity),
+      room_(room),
       patience_(patience),
       by_rank_(static_cast<std::size_t>(size)) {}
 
@@ -45,12 +45,14 @@ Result<Link*> LinkTable::begin(Rank peer) {
   place.reset();
   const auto links =
       std::count_if(by_rank_.begin(), by_rank_.end(), [](const auto& link) { return link != nullptr; });
-  if (static_cast<std::uint32_t>(links) >= capacity_)
+  if (static_cast<std::uint32_t>(links) >= room_.links)
     return Status(Code::out_of_resources,
                   fmt::format("the completion queues of {} have room for {} links", device_->choice().device,
-                              capacity_),
-                  "use another transport for so many neighbours");
-  auto link = Link::create(device_, queues_, peer, begun_++ << kRankBits | static_cast<std::uint32_t>(peer));
+                              room_.links),
+                  room_.pairs > 1 ? "ask for fewer queue pairs with RONDEL_VERBS_QPS"
+                                  : "use another transport for so many neighbours");
+  auto link = Link::create(device_, queues_, peer, begun_++ << kRankBits | static_cast<std::uint32_t>(peer),
+                           room_.pairs);
   RONDEL_TRY(link);
   place = *std::move(link);
   return place.get();

@@ -14,10 +14,15 @@
 
 namespace rondel::verbs {
 
+/// For what the completion queues have room.
+struct LinkRoom {
+  std::uint32_t links = 0;
+  std::uint32_t pairs = 1;  ///< queue pairs of each, at most
+};
+
 class LinkTable {
  public:
-  /// `capacity`: links for which the queues have room.
-  LinkTable(std::shared_ptr<Device> device, const CompletionQueues& queues, Rank size, std::uint32_t capacity,
+  LinkTable(std::shared_ptr<Device> device, const CompletionQueues& queues, Rank size, LinkRoom room,
             PairPatience patience);
 
   /// A connected link, or null.
@@ -41,7 +46,7 @@ class LinkTable {
  private:
   const std::shared_ptr<Device> device_;
   const CompletionQueues& queues_;
-  const std::uint32_t capacity_;
+  const LinkRoom room_;
   const PairPatience patience_;
   std::vector<std::unique_ptr<Link>> by_rank_;
   std::uint32_t begun_ = 0;

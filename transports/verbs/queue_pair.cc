@@ -32,15 +32,17 @@ ibv_mtu to_mtu(std::uint32_t bytes) {
 }  // namespace
 
 Bytes encode(const PairOffer& offer) {
-  return wire::Writer()
-      .number(offer.layout)
+  wire::Writer writer;
+  writer.number(offer.layout)
       .number(static_cast<std::uint8_t>(offer.link_layer))
       .raw(std::as_bytes(std::span(offer.gid)))
       .number(offer.lid)
       .number(offer.number)
       .number(offer.first_psn)
       .number(offer.mtu_bytes)
-      .take();
+      .number(offer.stripes);
+  for (const PairOffer::End& end : offer.further) writer.number(end.number).number(end.first_psn);
+  return writer.take();
 }
 
 Result<PairOffer> decode_offer(std::span<const std::byte> bytes) {
@@ -54,7 +56,13 @@ Result<PairOffer> decode_offer(std::span<const std::byte> bytes) {
   offer.number = reader.number<std::uint32_t>();
   offer.first_psn = reader.number<std::uint32_t>();
   offer.mtu_bytes = reader.number<std::uint32_t>();
-  if (!reader.finished() || layer > static_cast<std::uint8_t>(LinkLayer::ethernet) || offer.mtu_bytes < 256)
+  offer.stripes = reader.number<std::uint32_t>();
+  for (PairOffer::End& end : offer.further) {
+    end.number = reader.number<std::uint32_t>();
+    end.first_psn = reader.number<std::uint32_t>();
+  }
+  if (!reader.finished() || layer > static_cast<std::uint8_t>(LinkLayer::ethernet) || offer.mtu_bytes < 256 ||
+      offer.stripes > offer.further.size())
     return Status(Code::refused, "a peer's queue pair can not be read", "use one version of Rondel");
   offer.link_layer = static_cast<LinkLayer>(layer);
   return offer;
@@ -87,29 +95,31 @@ PairPatience patience_for(std::chrono::milliseconds silence) {
 QueuePair::QueuePair(std::shared_ptr<Device> device)
     : device_(std::move(device)), pair_(nullptr, device_->verbs().destroy_qp) {}
 
-bool QueuePair::make(const CompletionQueues& queues, std::uint32_t slices, std::uint32_t inline_bytes) {
+bool QueuePair::make(const CompletionQueues& queues, std::uint32_t receives, std::uint32_t slices,
+                     std::uint32_t inline_bytes) {
   ibv_qp_init_attr attributes{};
   attributes.send_cq = queues.departures();
   attributes.recv_cq = queues.arrivals();
   attributes.qp_type = IBV_QPT_RC;
   attributes.cap.max_send_wr = std::min(kSendDepth, device_->limits().requests);
-  attributes.cap.max_recv_wr = kReceiveDepth;
+  attributes.cap.max_recv_wr = receives;
   attributes.cap.max_send_sge = std::min(slices, device_->limits().slices);
   attributes.cap.max_recv_sge = 1;
   attributes.cap.max_inline_data = inline_bytes;
   pair_.reset(device_->verbs().create_qp(device_->domain(), &attributes));
   if (pair_ == nullptr) return false;
   depth_ = {.sends = std::min(attributes.cap.max_send_wr, kSendDepth),
-            .receives = kReceiveDepth,
+            .receives = receives,
             .slices = std::min(slices, device_->limits().slices),
             .inline_bytes = inline_bytes};
   return true;
 }
 
-Result<QueuePair> QueuePair::create(std::shared_ptr<Device> device, const CompletionQueues& queues) {
+Result<QueuePair> QueuePair::create(std::shared_ptr<Device> device, const CompletionQueues& queues,
+                                    std::uint32_t receives) {
   QueuePair pair(std::move(device));
-  if (!pair.make(queues, kMaxSlices, kInlineBytes) && !pair.make(queues, kMaxSlices, 0) &&
-      !pair.make(queues, kFewSlices, 0))
+  if (!pair.make(queues, receives, kMaxSlices, kInlineBytes) && !pair.make(queues, receives, kMaxSlices, 0) &&
+      !pair.make(queues, receives, kFewSlices, 0))
     return device_failure("making a queue pair", errno, kMessageBytes * kReceiveDepth);
   // Beside the places that credits and a refusal need, so many writes that one of them asks for a completion.
   constexpr std::uint32_t kFewestSends = kMaxPieces + 1 + kSignalEvery;

@@ -4,6 +4,7 @@
 // thread only.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "lib/status.h"
 #include "transports/verbs/completion_queues.h"
 #include "transports/verbs/device.h"
+#include "transports/verbs/frame.h"
 
 namespace rondel::verbs {
 
@@ -26,8 +28,14 @@ struct PairOffer {
   std::uint32_t number = 0;     ///< of the queue pair
   std::uint32_t first_psn = 0;  ///< of its packets
   std::uint32_t mtu_bytes = 0;
+  struct End {
+    std::uint32_t number = 0;
+    std::uint32_t first_psn = 0;
+  };
+  std::uint32_t stripes = 0;                  ///< further pairs
+  std::array<End, kMostPairs - 1> further{};  ///< so many of these count
 };
-inline constexpr std::size_t kOfferBytes = 35;
+inline constexpr std::size_t kOfferBytes = 35 + 4 + 8 * (kMostPairs - 1);
 Bytes encode(const PairOffer& offer);
 Result<PairOffer> decode_offer(std::span<const std::byte> bytes);
 /// refused, with both sides' values, when the two can not talk.
@@ -54,7 +62,8 @@ PairPatience patience_for(std::chrono::milliseconds silence);
 class QueuePair {
  public:
   /// Ready to post receives on.
-  static Result<QueuePair> create(std::shared_ptr<Device> device, const CompletionQueues& queues);
+  static Result<QueuePair> create(std::shared_ptr<Device> device, const CompletionQueues& queues,
+                                  std::uint32_t receives);
 
   const PairOffer& offer() const { return offer_; }
   const PairDepth& depth() const { return depth_; }
@@ -66,7 +75,8 @@ class QueuePair {
 
  private:
   explicit QueuePair(std::shared_ptr<Device> device);
-  bool make(const CompletionQueues& queues, std::uint32_t slices, std::uint32_t inline_bytes);
+  bool make(const CompletionQueues& queues, std::uint32_t receives, std::uint32_t slices,
+            std::uint32_t inline_bytes);
   Status initialise();
   Status not_taken(std::string_view step, int error) const;
   Status become_ready_to_receive(const PairOffer& theirs);

@@ -77,13 +77,29 @@ void Receiver::send_credit(const Incoming& in, const Piece& piece) {
 }
 
 std::size_t Receiver::take_piece(std::uint32_t number) {
-  if (pieces_.empty() || number != pieces_received_ || due_eagerly()) {
+  const std::uint32_t ahead = number - pieces_received_;
+  if (ahead >= pieces_.size() || is_here(number) || (!striped_ && (ahead > 0 || due_eagerly()))) {
     fault_.set(Code::internal,
                fmt::format("it sends piece {} where piece {} was due", number, pieces_received_));
     return 0;
   }
+  here_ |= 1U << number % kMaxPieces;
+  return striped_ ? take_held() : take_pieces();
+}
+
+// Those that are due and here, up to a work that comes eagerly.
+std::size_t Receiver::take_pieces() {
+  std::size_t finished = 0;
+  while (!pieces_.empty() && is_here(pieces_received_) && !due_eagerly())
+    finished += take_due_piece() ? 1 : 0;
+  return finished;
+}
+
+// Whether that was its work's last.
+bool Receiver::take_due_piece() {
   const Piece piece = pieces_.front();
   pieces_.pop();
+  here_ &= ~(1U << pieces_received_ % kMaxPieces);
   ++pieces_received_;
   bytes_received_ += piece.bytes;
   Sink& sink = works_.front().sink;
@@ -94,9 +110,9 @@ std::size_t Receiver::take_piece(std::uint32_t number) {
   } else {
     sink.arrived_in_place(static_cast<std::size_t>(piece.bytes));
   }
-  if (!sink.complete()) return 0;
+  if (!sink.complete()) return false;
   finish_front();
-  return 1;
+  return true;
 }
 
 bool Receiver::tell_returned() {
@@ -114,14 +130,21 @@ void Receiver::hold(std::uint32_t slot) {
 }
 
 std::size_t Receiver::take_held() {
-  std::size_t finished = 0;
-  for (; can_take() && !fault_.is_set(); ++finished) {
+  std::size_t finished = striped_ ? take_pieces() : 0;
+  while (can_take() && !fault_.is_set()) {
     const std::uint32_t slot = inbox_.front();
     if (!take_message(buffers_.incoming_eager(slot), buffers_.payload_in(slot))) break;
     inbox_.pop();
     buffers_.give_back(slot);
+    finished += striped_ ? 1 + take_pieces() : 1;
   }
+  if (refusal_ && refusal_->work == works_finished_ && !fault_.is_set()) take_refusal(*refusal_);
   return finished;
+}
+
+// For a work behind one whose pieces another queue pair still carries.
+bool Receiver::comes_too_early() const {
+  return !due_eagerly() && buffers_.incoming_eager(inbox_.front()).work != works_finished_;
 }
 
 // False when it is not the work that is due; before a byte is written.
@@ -156,6 +179,10 @@ std::optional<std::uint32_t> Receiver::due_eagerly() const {
 }
 
 void Receiver::take_refusal(const MessageHeader& header) {
+  if (striped_ && static_cast<std::int32_t>(header.work - works_finished_) > 0) {
+    refusal_ = header;
+    return;
+  }
   if (works_.empty() || header.work != works_finished_)
     return fault_.set(Code::internal,
                       fmt::format("it refuses work {} where work {} was due", header.work, works_finished_));

@@ -43,13 +43,15 @@ class Receiver {
   bool announce();
   /// Collects word of receives that are free again, where the peer waits for it; false: see announce().
   bool tell_returned();
+  /// Pieces come over several queue pairs, of which one may be ahead of another.
+  void expect_stripes() { striped_ = true; }
   /// A piece has been written; returns how many works that finished.
   std::size_t take_piece(std::uint32_t number);
   /// An eager message has arrived in this slot, which is given back once its work has been posted.
   void hold(std::uint32_t slot);
   /// Whether a message that is held can be taken.
-  bool can_take() const { return !inbox_.empty() && !works_.empty(); }
-  /// Takes all of those; returns how many works that finished.
+  bool can_take() const { return !inbox_.empty() && !works_.empty() && (!striped_ || !comes_too_early()); }
+  /// Takes all of those, and pieces that waited for them; returns how many works that finished.
   std::size_t take_held();
   /// The peer has another work than this rank expects.
   void take_refusal(const MessageHeader& header);
@@ -75,6 +77,10 @@ class Receiver {
     std::optional<std::uint32_t> stage;  // none: in place
   };
 
+  bool comes_too_early() const;
+  bool is_here(std::uint32_t piece) const { return (here_ >> piece % kMaxPieces & 1) != 0; }
+  std::size_t take_pieces();
+  bool take_due_piece();
   std::optional<Piece> next_piece_of(const Incoming& in);
   void send_credit(const Incoming& in, const Piece& piece);
   std::uint32_t number_of(std::size_t work) const {
@@ -97,7 +103,11 @@ class Receiver {
   WorkQueue<Piece, kMaxPieces> pieces_;
   std::uint32_t pieces_announced_ = 0;
   std::uint32_t pieces_received_ = 0;
-  std::uint32_t returns_ = 0;  // messages of this kind
+  std::uint32_t here_ = 0;  // pieces that have been written, by number
+  static_assert(kMaxPieces <= 32);
+  bool striped_ = false;
+  std::optional<MessageHeader> refusal_;  // of a work that is not due yet
+  std::uint32_t returns_ = 0;             // messages of this kind
   LabelMismatch mismatch_;
   std::uint64_t bytes_received_ = 0;
   std::uint64_t bytes_staged_ = 0;

@@ -9,8 +9,12 @@
 
 namespace rondel::verbs {
 
-SendQueue::SendQueue(const VerbsLibrary& verbs, const QueuePair& pair, std::uint32_t mark)
-    : verbs_(verbs), pair_(pair.get()), depth_(pair.depth()), mark_(std::uint64_t{mark} << 32) {}
+SendQueue::SendQueue(const VerbsLibrary& verbs, const QueuePair& pair, std::uint32_t mark,
+                     std::uint32_t index)
+    : verbs_(verbs),
+      pair_(pair.get()),
+      depth_(pair.depth()),
+      mark_(std::uint64_t{mark} << 32 | std::uint64_t{index} << kNumberBits) {}
 
 ibv_send_wr& SendQueue::add(std::span<const ibv_sge> from) {
   if (listed_ == kListLength || slices_used_ + from.size() > kSlicePool) flush();
@@ -23,7 +27,7 @@ ibv_send_wr& SendQueue::add(std::span<const ibv_sge> from) {
   }
   ibv_send_wr& request = list_[listed_++];
   request = {};
-  request.wr_id = mark_ | (++posted_ & 0xffffffffU);
+  request.wr_id = mark_ | (++posted_ & kNumberMask);
   request.sg_list = from.empty() ? nullptr : first;
   request.num_sge = static_cast<int>(from.size());
   if (bytes > 0 && bytes <= depth_.inline_bytes) request.send_flags = IBV_SEND_INLINE;
@@ -66,7 +70,7 @@ void SendQueue::flush() {
 }
 
 void SendQueue::take_completion(std::uint64_t number) {
-  const auto ahead = static_cast<std::uint32_t>(number) - static_cast<std::uint32_t>(completed_);
+  const std::uint64_t ahead = (number - completed_) & kNumberMask;
   if (ahead <= posted_ - completed_) completed_ += ahead;
 }
 

@@ -17,8 +17,12 @@ namespace rondel::verbs {
 
 class SendQueue {
  public:
-  /// `mark` is in the upper half of each request's number (ibv_wc::wr_id). `pair` is destroyed later.
-  SendQueue(const VerbsLibrary& verbs, const QueuePair& pair, std::uint32_t mark);
+  /// `mark` is in the upper half of each request's number (ibv_wc::wr_id), `index`, of the link's pairs, in
+  /// the highest bits of the lower one. `pair` is destroyed later.
+  SendQueue(const VerbsLibrary& verbs, const QueuePair& pair, std::uint32_t mark, std::uint32_t index = 0);
+  static std::uint32_t index_of(std::uint64_t request) {
+    return static_cast<std::uint32_t>(request) >> kNumberBits;
+  }
 
   /// How many more requests fit before some are done.
   std::size_t room() const { return depth_.sends - static_cast<std::size_t>(posted_ - completed_); }
@@ -46,6 +50,9 @@ class SendQueue {
   void take_completion(std::uint64_t number);
 
  private:
+  static constexpr int kNumberBits = 29;
+  static constexpr std::uint32_t kNumberMask = (1U << kNumberBits) - 1;
+  static_assert(kMostPairs <= 1U << (32 - kNumberBits));
   static constexpr std::size_t kListLength = 32;
   static constexpr std::size_t kSlicePool = 128;
 

@@ -24,7 +24,7 @@ void Sender::post(const Work& work) {
   out.slice_offset = 0;
   out.total_bytes = total_bytes(work.local);
   out.written_bytes = 0;
-  out.last_request = 0;
+  out.last_requests.fill(0);
   if (!goes_eagerly(out.total_bytes)) ++written_works_;
   out.label = work.label;
   out.done = work.done;
@@ -127,8 +127,9 @@ void Sender::refuse(const Outgoing& out) {
 
 // False when the send queue is full before the piece's end.
 bool Sender::write_piece(Outgoing& out, Credit& credit) {
+  const std::size_t index = credit.header.piece % queues_.size();
   do {
-    if (requests_.room() <= kRoomForMessages) return false;
+    if (queues_[index]->room() <= (index == 0 ? kRoomForMessages : 0)) return false;
     write_request(out, credit);
   } while (credit.written_bytes < credit.header.bytes);
   return true;
@@ -137,24 +138,29 @@ bool Sender::write_piece(Outgoing& out, Credit& credit) {
 // One request: as much as lies together at the peer's side, is within this side's slices that one request
 // takes, and is no longer than a message may be.
 void Sender::write_request(Outgoing& out, Credit& credit) {
+  const std::size_t index = credit.header.piece % queues_.size();
+  SendQueue& queue = *queues_[index];
   std::array<ibv_sge, kMaxSlices> from;
   const RemoteRange to = credit.ranges[credit.range];
   std::uint64_t bytes = 0;
   const std::size_t used =
-      gather(out, std::min<std::uint64_t>(to.bytes - credit.range_offset, most_bytes_), from, bytes);
+      gather(out, std::min<std::uint64_t>(to.bytes - credit.range_offset, most_bytes_),
+             std::span(from).first(std::min<std::size_t>(queue.most_slices(), from.size())), bytes);
   out.written_bytes += bytes;
   credit.written_bytes += bytes;
   const bool piece_done = credit.written_bytes == credit.header.bytes;
   const bool work_done = piece_done && out.written_bytes == out.total_bytes;
-  requests_.write({from.data(), used}, to.address + credit.range_offset, to.key,
-                  piece_done ? std::optional(credit.header.piece) : std::nullopt, work_done);
+  // Of several queues each tells of its own part of the work.
+  const bool awaited = queues_.size() == 1 ? work_done : piece_done;
+  queue.write({from.data(), used}, to.address + credit.range_offset, to.key,
+              piece_done ? std::optional(credit.header.piece) : std::nullopt, awaited);
   credit.range_offset += bytes;
   if (credit.range_offset == to.bytes) {
     ++credit.range;
     credit.range_offset = 0;
   }
-  if (!work_done) return;
-  out.last_request = requests_.posted();
+  if (!piece_done) return;
+  out.last_requests[index] = queue.posted();
   out.last_piece = credit.header.piece;
 }
 
@@ -162,8 +168,7 @@ void Sender::write_request(Outgoing& out, Credit& credit) {
 std::size_t Sender::gather(Outgoing& out, std::uint64_t limit, std::span<ibv_sge> from,
                            std::uint64_t& bytes) const {
   std::size_t used = 0;
-  const std::size_t most = std::min<std::size_t>(requests_.most_slices(), from.size());
-  while (bytes < limit && used < most) {
+  while (bytes < limit && used < from.size()) {
     const Slice& slice = out.slices[out.slice];
     const std::uint64_t run = std::min<std::uint64_t>(limit - bytes, slice.bytes - out.slice_offset);
     if (run > 0)
@@ -193,8 +198,14 @@ void Sender::finish_front() {
 // What went eagerly was copied, and needs no completion of the device.
 std::size_t Sender::finish_done() {
   std::size_t finished = 0;
-  for (; works_sent_ > 0 && works_.front().last_request <= requests_.completed(); ++finished) finish_front();
+  for (; works_sent_ > 0 && is_done(works_.front()); ++finished) finish_front();
   return finished;
+}
+
+bool Sender::is_done(const Outgoing& out) const {
+  for (std::size_t i = 0; i < queues_.size(); ++i)
+    if (out.last_requests[i] > queues_[i]->completed()) return false;
+  return true;
 }
 
 std::size_t Sender::finish_had(std::uint32_t pieces) {

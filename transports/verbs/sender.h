@@ -4,6 +4,7 @@
 // written where the credit says. Owned by the link; driver thread only.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -26,7 +27,12 @@ class Sender {
   /// `most_bytes`: of a request. The others belong to the link.
   Sender(SendQueue& requests, MessageBuffers& buffers, EagerInbox& inbox, LinkFault& fault,
          std::size_t most_bytes)
-      : requests_(requests), buffers_(buffers), inbox_(inbox), fault_(fault), most_bytes_(most_bytes) {}
+      : requests_(requests),
+        queues_{&requests},
+        buffers_(buffers),
+        inbox_(inbox),
+        fault_(fault),
+        most_bytes_(most_bytes) {}
 
   std::size_t room() const { return works_.room(); }
   bool empty() const { return works_.empty(); }
@@ -42,6 +48,8 @@ class Sender {
   void take_question(std::uint32_t work) {
     if (static_cast<std::int32_t>(work - number_of_next()) >= 0) asked_ = work;
   }
+  /// Pieces go over these queues in turn; the first is the link's own.
+  void write_over(std::span<SendQueue* const> queues) { queues_.assign(queues.begin(), queues.end()); }
   /// Collects all requests that can be made now; false when the send queue was too full for one.
   bool write();
   /// Finishes the works whose requests are done; returns how many.
@@ -61,7 +69,7 @@ class Sender {
     std::size_t slice_offset = 0;
     std::uint64_t total_bytes = 0;
     std::uint64_t written_bytes = 0;
-    std::uint64_t last_request = 0;  // of the send queue, once all is written
+    std::array<std::uint64_t, kMostPairs> last_requests{};  // by queue
     std::uint32_t last_piece = 0;
     Label label;
     Completion* done = nullptr;
@@ -83,10 +91,12 @@ class Sender {
   bool write_piece(Outgoing& out, Credit& credit);
   void write_request(Outgoing& out, Credit& credit);
   std::size_t gather(Outgoing& out, std::uint64_t limit, std::span<ibv_sge> from, std::uint64_t& bytes) const;
+  bool is_done(const Outgoing& out) const;
   void refuse(const Outgoing& out);
   void finish_front();
 
-  SendQueue& requests_;
+  SendQueue& requests_;  // messages
+  std::vector<SendQueue*> queues_;
   MessageBuffers& buffers_;
   EagerInbox& inbox_;
   LinkFault& fault_;

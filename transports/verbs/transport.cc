@@ -57,7 +57,8 @@ class VerbsTransport final : public Transport {
     RONDEL_TRY(place);
     auto memory = shared_memory();
     RONDEL_TRY(memory);
-    return VerbsEndpoint::open(*std::move(memory), *std::move(place), options, secret_, config_.spin);
+    return VerbsEndpoint::open(*std::move(memory), *std::move(place), options, secret_, config_.spin,
+                               static_cast<std::uint32_t>(config_.verbs_qps));
   }
 
  private:
