@@ -12,6 +12,7 @@ class VerbsBackend final : public Backend {
   std::unique_ptr<Transport> transport_for(Rank) override {
     Config config;
     config.net = "lo";
+    config.verbs_qps = RONDEL_TEST_QPS;
     return verbs::make_transport(config, secret_);
   }
   bool connects_processes() const override { return true; }
