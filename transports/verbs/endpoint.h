@@ -42,8 +42,8 @@ class VerbsEndpoint final : public Endpoint {
   const Status& failure() const override { return failure_; }
   std::optional<LabelMismatch> mismatch() const override { return mismatch_; }
   int wait_descriptor() override;
-  std::uint64_t bytes_received() const override { return links_.counts().received_bytes; }
-  std::uint64_t bytes_sent() const override { return links_.counts().sent_bytes; }
+  std::uint64_t bytes_received() const override { return links_.bytes_received(); }
+  std::uint64_t bytes_sent() const override { return links_.bytes_sent(); }
   std::vector<Counter> counters() const override;
 
  private:

@@ -86,7 +86,7 @@ void Link::pump() {
   requests_.flush();
   if (requests_.error() != 0)
     return fault_.set_local(Code::io_error, fmt::format("posting requests: {}", words_of(requests_.error())));
-  flush_stripes();
+  if (!stripes_.empty()) flush_stripes();
 }
 
 void Link::flush_stripes() {

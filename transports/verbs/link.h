@@ -113,6 +113,8 @@ class Link {
   const LinkFault& fault() const { return fault_; }
   const LabelMismatch& mismatch() const { return receiver_.mismatch(); }
   LinkCounts counts() const;
+  std::uint64_t bytes_sent() const { return sender_.bytes_sent(); }
+  std::uint64_t bytes_received() const { return receiver_.bytes_received(); }
 
   /// Tells the peer, destroys the queue pair and finishes every posted work with `why`: the device touches
   /// none of their memory any more.

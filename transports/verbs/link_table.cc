@@ -63,6 +63,18 @@ void LinkTable::give_up(std::uint32_t mark) {
   if (link != nullptr && !link->is_connected()) by_rank_[mark & kRankMask].reset();
 }
 
+std::uint64_t LinkTable::bytes_sent() const {
+  std::uint64_t bytes = before_.sent_bytes;
+  for (const auto& link : by_rank_) bytes += link == nullptr ? 0 : link->bytes_sent();
+  return bytes;
+}
+
+std::uint64_t LinkTable::bytes_received() const {
+  std::uint64_t bytes = before_.received_bytes;
+  for (const auto& link : by_rank_) bytes += link == nullptr ? 0 : link->bytes_received();
+  return bytes;
+}
+
 LinkCounts LinkTable::counts() const {
   LinkCounts counts = before_;
   for (const auto& link : by_rank_)

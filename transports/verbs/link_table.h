@@ -42,6 +42,8 @@ class LinkTable {
 
   /// Of all links, replaced ones too.
   LinkCounts counts() const;
+  std::uint64_t bytes_sent() const;
+  std::uint64_t bytes_received() const;  ///< asked for with every operation
 
  private:
   const std::shared_ptr<Device> device_;

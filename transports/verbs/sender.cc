@@ -24,8 +24,10 @@ void Sender::post(const Work& work) {
   out.slice_offset = 0;
   out.total_bytes = total_bytes(work.local);
   out.written_bytes = 0;
-  out.last_requests.fill(0);
-  if (!goes_eagerly(out.total_bytes)) ++written_works_;
+  if (!goes_eagerly(out.total_bytes)) {
+    out.last_requests.fill(0);
+    ++written_works_;
+  }
   out.label = work.label;
   out.done = work.done;
 }
@@ -195,14 +197,15 @@ void Sender::finish_front() {
   if (!goes_eagerly(bytes)) --written_works_;
 }
 
-// What went eagerly was copied, and needs no completion of the device.
 std::size_t Sender::finish_done() {
   std::size_t finished = 0;
   for (; works_sent_ > 0 && is_done(works_.front()); ++finished) finish_front();
   return finished;
 }
 
+// What went eagerly was copied, and needs no completion of the device.
 bool Sender::is_done(const Outgoing& out) const {
+  if (goes_eagerly(out.total_bytes)) return true;
   for (std::size_t i = 0; i < queues_.size(); ++i)
     if (out.last_requests[i] > queues_[i]->completed()) return false;
   return true;
