@@ -48,7 +48,7 @@ Status CollectiveLane::advance() {
 Result<bool> CollectiveLane::advance_current() {
   for (;;) {
     if (phase_ == Phase::connecting) {
-      const auto connected = advance_connecting();
+      auto connected = advance_connecting();
       if (!connected.ok() || !*connected) return connected;
     }
     if (phase_ == Phase::direct) {

@@ -67,7 +67,7 @@ Status PairLane::post_waiting() {
 Result<bool> PairLane::post(Run& run) {
   if (direction_of(run).in_flight + run.works > endpoint_->capabilities().max_in_flight) return false;
   if (!peer_of(run).connected) {
-    const auto connected = connect(run);
+    auto connected = connect(run);
     if (!connected.ok() || !*connected) return connected;
   }
   RONDEL_TRY(run.operation->bind(known_memory, nullptr));

@@ -72,10 +72,9 @@ Sizes sizes_of(const Shape& shape) {
     case Kind::all_to_all:
       return {all, total_of(shape.receive_counts, shape.count, shape.size), 0, 0};
     case Kind::barrier:
-      return {};
-    case Kind::send:
+    case Kind::send:  // these two have no schedule
     case Kind::recv:
-      return {};  // they have no schedule
+      return {};
   }
   return {};
 }

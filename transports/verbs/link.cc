@@ -28,8 +28,9 @@ Link::Link(std::shared_ptr<Device> device, QueuePair pair, MessageBuffers buffer
       sender_(requests_, buffers_, inbox_, fault_, device_->limits().message_bytes),
       receiver_(device_, peer, requests_, buffers_, inbox_, fault_) {}
 
-Result<std::unique_ptr<Link>> Link::create(std::shared_ptr<Device> device, const CompletionQueues& queues,
-                                           Rank peer, std::uint32_t mark, std::uint32_t pairs) {
+Result<std::unique_ptr<Link>> Link::create(const std::shared_ptr<Device>& device,
+                                           const CompletionQueues& queues, Rank peer, std::uint32_t mark,
+                                           std::uint32_t pairs) {
   auto buffers = MessageBuffers::create(device, mark);
   RONDEL_TRY(buffers);
   auto pair = QueuePair::create(device, queues, kReceiveDepth);

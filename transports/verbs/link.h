@@ -34,8 +34,9 @@ class Link {
 
   /// A link that is not connected yet, with its receives posted. `mark` comes back in every completion's
   /// number, in its upper half. `pairs`: queue pairs, as far as the device has them and the peer too.
-  static Result<std::unique_ptr<Link>> create(std::shared_ptr<Device> device, const CompletionQueues& queues,
-                                              Rank peer, std::uint32_t mark, std::uint32_t pairs);
+  static Result<std::unique_ptr<Link>> create(const std::shared_ptr<Device>& device,
+                                              const CompletionQueues& queues, Rank peer, std::uint32_t mark,
+                                              std::uint32_t pairs);
 
   Rank peer() const { return peer_; }
   std::uint32_t mark() const { return mark_; }
