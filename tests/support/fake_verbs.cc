@@ -93,7 +93,7 @@ int query_device(ibv_context* context, ibv_device_attr* attributes) {
   attributes->phys_port_cnt = 1;
   attributes->max_sge = static_cast<Device*>(context->device)->facts.max_sge;
   attributes->max_qp_wr = static_cast<Device*>(context->device)->facts.max_requests;
-  attributes->max_cqe = 1 << 16;
+  attributes->max_cqe = static_cast<Device*>(context->device)->facts.max_completions;
   return 0;
 }
 
@@ -192,6 +192,10 @@ int destroy_comp_channel(ibv_comp_channel* channel) {
 ibv_cq* create_cq(ibv_context* context, int entries, void* mine, ibv_comp_channel* channel, int) {
   const std::scoped_lock lock(fabric().mutex);
   if (fails(FakeCall::create_cq)) return nullptr;
+  if (entries > static_cast<Device*>(context->device)->facts.max_completions) {
+    errno = EINVAL;
+    return nullptr;
+  }
   auto* const queue = made(new Queue{});
   queue->context = context;
   queue->channel = channel;
@@ -232,16 +236,24 @@ int req_notify_cq(ibv_cq* queue, int) {
   return 0;
 }
 
+// The oldest; when pairs are shuffled, that of any one of them.
+std::deque<Entry>::iterator next_of(std::deque<Entry>& entries) {
+  if (!fabric().shuffler) return entries.begin();
+  const std::uint32_t pair = entries[(*fabric().shuffler)() % entries.size()].completion.qp_num;
+  return std::find_if(entries.begin(), entries.end(),
+                      [pair](const Entry& entry) { return entry.completion.qp_num == pair; });
+}
+
 int poll_cq(ibv_cq* base, int most, ibv_wc* completions) {
   const std::scoped_lock lock(fabric().mutex);
   auto* const queue = static_cast<Queue*>(base);
   if (fabric().queues_broken) return -1;
   int taken = 0;
   for (; taken < most && !queue->entries.empty(); ++taken) {
-    const Entry& entry = queue->entries.front();
-    if (entry.pair != nullptr) entry.pair->outstanding -= entry.covers;
-    completions[taken] = entry.completion;
-    queue->entries.pop_front();
+    const auto entry = next_of(queue->entries);
+    if (entry->pair != nullptr) entry->pair->outstanding -= entry->covers;
+    completions[taken] = entry->completion;
+    queue->entries.erase(entry);
   }
   return taken;
 }
@@ -323,6 +335,7 @@ FakeVerbs::~FakeVerbs() {
   fabric().devices.clear();
   fabric().failing.clear();
   fabric().next_status.reset();
+  fabric().shuffler.reset();
   fabric().withholds = false;
   fabric().queues_broken = false;
   fabric().most_regions.reset();
@@ -405,6 +418,11 @@ void FakeVerbs::report(const std::string& device, ibv_event_type type) {
 void FakeVerbs::break_queues(bool broken) {
   const std::scoped_lock lock(fabric().mutex);
   fabric().queues_broken = broken;
+}
+
+void FakeVerbs::shuffle_pairs(std::uint64_t seed) {
+  const std::scoped_lock lock(fabric().mutex);
+  fabric().shuffler.emplace(static_cast<std::minstd_rand::result_type>(seed));
 }
 
 void FakeVerbs::withhold_acknowledgements(bool withhold) {

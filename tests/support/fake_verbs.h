@@ -27,6 +27,7 @@ struct FakeDevice {
   ibv_mtu mtu = IBV_MTU_4096;
   int max_sge = 30;
   int max_requests = 1024;                     ///< in a queue
+  int max_completions = 1 << 16;               ///< in a completion queue
   std::uint32_t max_message_bytes = 1U << 20;  ///< small, so that large works are cut
   ibv_transport_type transport = IBV_TRANSPORT_IB;
   std::vector<FakeGid> gids{FakeGid{}};
@@ -82,6 +83,8 @@ class FakeVerbs {
   /// Polling any completion queue fails from now on, while true.
   void break_queues(bool broken);
 
+  /// From now on completions of different queue pairs overtake one another; those of each keep their order.
+  void shuffle_pairs(std::uint64_t seed);
   /// From now on, while true, who sends hears nothing of what went well.
   void withhold_acknowledgements(bool withhold);
 

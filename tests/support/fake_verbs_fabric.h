@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <vector>
 
 #include "tests/support/fake_verbs.h"
@@ -67,6 +68,7 @@ struct Fabric {
   std::map<std::uint32_t, Pair*> pairs;      // by number
   std::map<FakeCall, int> failing;
   std::optional<ibv_wc_status> next_status;
+  std::optional<std::minstd_rand> shuffler;
   std::uint32_t last_key = 0x1000;
   std::uint32_t last_number = 0x10;
   std::size_t objects = 0;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/log.h"
 #include "transports/batch.h"
 #include "transports/blame.h"
 #include "transports/verbs/frame.h"
@@ -37,6 +38,25 @@ constexpr std::chrono::seconds kTryWayAfter{1};
 // The device gives up on a peer that is silent within half of the silence time-out; this is for one that does
 // not even do that.
 constexpr std::chrono::seconds kLongestLinger{5};
+
+// What one link of so many queue pairs may have in each completion queue.
+std::uint32_t arrivals_of(std::uint32_t pairs) { return kReceiveDepth + (pairs - 1) * kStripeReceives; }
+std::uint32_t departures_of(std::uint32_t pairs) { return pairs * kDeparturesPerPair; }
+
+// Rather fewer queue pairs than peers that find no room.
+LinkRoom room_on(const Device& device, std::uint32_t peers, std::uint32_t pairs) {
+  const std::uint32_t most = device.limits().completions;
+  const auto links = [most](std::uint32_t each) {
+    return std::min(most / arrivals_of(each), most / departures_of(each));
+  };
+  const std::uint32_t wanted = pairs;
+  while (pairs > 1 && links(pairs) < peers) --pairs;
+  if (pairs < wanted)
+    log(LogLevel::info,
+        "verbs: the completion queues of {} have room for {} queue pairs to each of {} peers, not {}",
+        device.choice().device, pairs, peers, wanted);
+  return {std::max(1U, std::min(peers, links(pairs))), pairs};
+}
 
 }  // namespace
 
@@ -69,11 +89,9 @@ Result<std::unique_ptr<Endpoint>> VerbsEndpoint::open(std::shared_ptr<Registrati
                                                       std::uint32_t pairs) {
   const std::shared_ptr<Device>& device = memory->device();
   const auto peers = static_cast<std::uint32_t>(std::max(options.size - 1, 1));
-  const std::uint32_t most = device->limits().completions;
-  const std::uint32_t arrivals = kReceiveDepth + (pairs - 1) * kStripeReceives;
-  const std::uint32_t departures = pairs * kDeparturesPerPair;
-  const LinkRoom room{std::max(1U, std::min({peers, most / arrivals, most / departures})), pairs};
-  auto queues = CompletionQueues::create(device, room.links * arrivals, room.links * departures);
+  const LinkRoom room = room_on(*device, peers, pairs);
+  auto queues = CompletionQueues::create(device, room.links * arrivals_of(room.pairs),
+                                         room.links * departures_of(room.pairs));
   RONDEL_TRY(queues);
   auto readiness = Readiness::create();
   RONDEL_TRY(readiness);
@@ -395,9 +413,13 @@ Result<std::size_t> VerbsEndpoint::progress(std::chrono::nanoseconds may_block_f
 
 std::vector<Counter> VerbsEndpoint::counters() const {
   const LinkCounts counts = links_.counts();
-  return {{"work_requests", counts.work_requests}, {"signalled", counts.signalled},
-          {"receives", counts.receives},           {"doorbells", counts.doorbells},
-          {"staged_bytes", counts.staged_bytes},   {"eager_sends", counts.eager_sends}};
+  return {{"work_requests", counts.work_requests},
+          {"signalled", counts.signalled},
+          {"receives", counts.receives},
+          {"doorbells", counts.doorbells},
+          {"staged_bytes", counts.staged_bytes},
+          {"eager_sends", counts.eager_sends},
+          {"stripe_requests", counts.stripe_requests}};
 }
 
 // Something that no descriptor will tell of any more.

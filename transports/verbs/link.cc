@@ -109,10 +109,8 @@ std::size_t Link::arrived(const ibv_wc& completion) {
   }
   // What came before belongs to works before.
   std::size_t finished = receiver_.take_held();
-  if (const std::uint32_t index = Stripe::index_of(completion.wr_id); index > 0) {
-    stripes_[index - 1]->used();
-    return finished + receiver_.take_piece(ntohl(completion.imm_data));
-  }
+  if (const std::uint32_t index = Stripe::index_of(completion.wr_id); index > 0)
+    return finished + take_striped(completion, index);
   const std::uint32_t slot = MessageBuffers::slot_of(completion);
   if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
     finished += receiver_.take_piece(ntohl(completion.imm_data));
@@ -125,6 +123,16 @@ std::size_t Link::arrived(const ibv_wc& completion) {
     buffers_.give_back(slot);
   }
   return finished;
+}
+
+// Nothing but pieces comes there.
+std::size_t Link::take_striped(const ibv_wc& completion, std::uint32_t index) {
+  if (index > stripes_.size() || completion.opcode != IBV_WC_RECV_RDMA_WITH_IMM) {
+    fault_.set(Code::internal, "it sends a message where a piece was due");
+    return 0;
+  }
+  stripes_[index - 1]->used();
+  return receiver_.take_piece(ntohl(completion.imm_data));
 }
 
 void Link::take_eager(const ibv_wc& completion, std::uint32_t slot) {
@@ -258,7 +266,8 @@ LinkCounts Link::counts() const {
     counts += {.work_requests = stripe->requests().posted(),
                .signalled = stripe->requests().signalled(),
                .receives = stripe->receives(),
-               .doorbells = stripe->doorbells()};
+               .doorbells = stripe->doorbells(),
+               .stripe_requests = stripe->requests().posted()};
   return counts;
 }
 

@@ -42,7 +42,6 @@ class Link {
   std::uint32_t mark() const { return mark_; }
   PairOffer offer() const;
   Status bring_up(const PairOffer& theirs, PairPatience patience);
-  std::size_t pairs() const { return 1 + stripes_.size(); }
   /// Works may be posted from now on.
   void connected(UniqueFd socket) {
     socket_ = PrivateFd(std::move(socket));
@@ -126,6 +125,7 @@ class Link {
 
   void take_message(const ibv_wc& completion, std::uint32_t slot);
   void take_eager(const ibv_wc& completion, std::uint32_t slot);
+  std::size_t take_striped(const ibv_wc& completion, std::uint32_t index);
   void take_failure(ibv_wc_status status);
   void write_nothing(SendQueue& queue);
   void flush_stripes();

@@ -49,8 +49,7 @@ Result<Link*> LinkTable::begin(Rank peer) {
     return Status(Code::out_of_resources,
                   fmt::format("the completion queues of {} have room for {} links", device_->choice().device,
                               room_.links),
-                  room_.pairs > 1 ? "ask for fewer queue pairs with RONDEL_VERBS_QPS"
-                                  : "use another transport for so many neighbours");
+                  "use another transport for so many neighbours");
   auto link = Link::create(device_, queues_, peer, begun_++ << kRankBits | static_cast<std::uint32_t>(peer),
                            room_.pairs);
   RONDEL_TRY(link);

@@ -129,18 +129,17 @@ void Sender::refuse(const Outgoing& out) {
 
 // False when the send queue is full before the piece's end.
 bool Sender::write_piece(Outgoing& out, Credit& credit) {
-  const std::size_t index = credit.header.piece % queues_.size();
+  const std::size_t index = queue_of(credit);
   do {
     if (queues_[index]->room() <= (index == 0 ? kRoomForMessages : 0)) return false;
-    write_request(out, credit);
+    write_request(out, credit, index);
   } while (credit.written_bytes < credit.header.bytes);
   return true;
 }
 
 // One request: as much as lies together at the peer's side, is within this side's slices that one request
 // takes, and is no longer than a message may be.
-void Sender::write_request(Outgoing& out, Credit& credit) {
-  const std::size_t index = credit.header.piece % queues_.size();
+void Sender::write_request(Outgoing& out, Credit& credit, std::size_t index) {
   SendQueue& queue = *queues_[index];
   std::array<ibv_sge, kMaxSlices> from;
   const RemoteRange to = credit.ranges[credit.range];

@@ -89,7 +89,11 @@ class Sender {
   Step write_next_piece(Outgoing& out);
   bool matches(const Outgoing& out, const Credit& credit);
   bool write_piece(Outgoing& out, Credit& credit);
-  void write_request(Outgoing& out, Credit& credit);
+  /// The index of the queue over which the piece goes.
+  std::size_t queue_of(const Credit& credit) const {
+    return queues_.size() == 1 ? 0 : credit.header.piece % queues_.size();
+  }
+  void write_request(Outgoing& out, Credit& credit, std::size_t index);
   std::size_t gather(Outgoing& out, std::uint64_t limit, std::span<ibv_sge> from, std::uint64_t& bytes) const;
   bool is_done(const Outgoing& out) const;
   void refuse(const Outgoing& out);

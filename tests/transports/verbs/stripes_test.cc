@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Links of several queue pairs: what comes over one may be ahead of what another still carries, and works end
 // in their order all the same.
+#include <poll.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cerrno>
@@ -238,6 +240,72 @@ TEST_CASE("of two ranks' numbers of queue pairs the smaller counts, and of what 
   CHECK(used.size() < 5);
   CHECK(used.size() > 1);
   pairs_left = 0;
+}
+
+TEST_CASE("completion queues that are too short for all queue pairs have fewer of them, not fewer peers") {
+  // For one peer: 4 pairs take 768 entries, 3 take 576, 2 take 384.
+  for (const auto& [entries, pairs] : {std::pair{768, 4U}, {767, 3U}, {576, 3U}, {384, 2U}, {300, 1U}}) {
+    INFO(entries);
+    const FakeVerbs fabric({FakeDevice{.max_completions = entries}});
+    StripedRanks ranks;
+    for (int i = 0; i < 16; ++i) CHECK(ranks.send(kLarge) == "");
+    CHECK(used.size() == pairs + 1);
+  }
+}
+
+TEST_CASE("batches in both directions end well, whichever queue pair's completions come first") {
+  const std::uint64_t seed = rondel::test::test_seed();
+  FakeVerbs fabric;
+  StripedRanks ranks(8, 8);
+  fabric.shuffle_pairs(seed);
+  Random random(seed);
+  constexpr std::size_t kLengths[] = {0, kSmall, kLarge, 700'000};
+  for (int round = 0; round < 100; ++round) {
+    std::deque<OneWork> works;
+    for (std::size_t i = 0; i < kMaxInFlight; ++i) {
+      const std::size_t bytes = kLengths[random.below(std::size(kLengths))];
+      for (const Rank from : {0, 1}) {
+        Endpoint& source = from == 0 ? ranks.zero() : ranks.one();
+        Endpoint& target = from == 0 ? ranks.one() : ranks.zero();
+        fill(works.emplace_back(source, Verb::send, bytes), random.next());
+        REQUIRE(works.back().post(source, 1 - from).ok());
+        works.emplace_back(target, random.happens(0.5) ? Verb::recv : Verb::recv_reduce, bytes);
+        works.back().work.reduction = {.type = DataType::uint8, .op = ReduceOp::bit_or};
+        REQUIRE(works.back().post(target, from).ok());
+      }
+    }
+    REQUIRE(ranks.until([&] {
+      return std::all_of(works.begin(), works.end(), [](const OneWork& work) { return work.done.done(); });
+    }));
+    for (std::size_t i = 0; i < works.size(); i += 2) {
+      REQUIRE(works[i + 1].done.code() == Code::ok);
+      REQUIRE(works[i + 1].buffer.bytes == works[i].buffer.bytes);
+    }
+  }
+}
+
+TEST_CASE("who waits for a piece while a message of a later work is here may sleep, and polls nothing") {
+  const FakeVerbs fabric;
+  StripedRanks ranks(2, 2);
+  CHECK(ranks.send(kLarge) == "");
+  OneWork large_in(ranks.one(), Verb::recv, kLarge), small_in(ranks.one(), Verb::recv, kSmall);
+  OneWork large_out(ranks.zero(), Verb::send, kLarge), small_out(ranks.zero(), Verb::send, kSmall);
+  REQUIRE(large_in.post(ranks.one(), 0).ok());
+  REQUIRE(small_in.post(ranks.one(), 0).ok());
+  ranks.turn();
+  holds = true;
+  REQUIRE(large_out.post(ranks.zero(), 1).ok());
+  REQUIRE(small_out.post(ranks.zero(), 1).ok());
+  REQUIRE(waiting.size() == 2);
+  for (auto& [pair, requests] : std::map(waiting))
+    if (requests.front().request.opcode == IBV_WR_SEND) carry_out_next(pair);
+  for (int i = 0; i < 3; ++i) ranks.turn();
+  pollfd readable{ranks.one().wait_descriptor(), POLLIN, 0};
+  CHECK(::poll(&readable, 1, 0) == 0);
+  carry_out_all();
+  CHECK(::poll(&readable, 1, 1000) == 1);
+  holds = false;
+  REQUIRE(ranks.until([&] { return small_in.done.done() && large_in.done.done() && large_out.done.done(); }));
 }
 
 TEST_CASE("one of several queue pairs that breaks is the end of the link, and names the peer") {
