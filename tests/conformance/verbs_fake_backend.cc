@@ -2,6 +2,7 @@
 #include "lib/config.h"
 #include "tests/conformance/backend.h"
 #include "tests/support/fake_verbs.h"
+#include "tests/support/seed.h"
 #include "transports/verbs/transport_on.h"
 
 namespace rondel::conformance {
@@ -11,7 +12,8 @@ namespace {
 class VerbsFakeBackend final : public Backend {
  public:
   std::unique_ptr<Transport> transport_for(Rank) override {
-    static const test::FakeVerbs kFabric;
+    static test::FakeVerbs fabric;
+    if (RONDEL_TEST_QPS > 1) fabric.shuffle_pairs(test::test_seed());
     Config config;
     config.net = "lo";
     config.verbs_qps = RONDEL_TEST_QPS;

@@ -38,6 +38,18 @@ every_collective_is_right() {
   say "every collective was right among 3 ranks"
 }
 
+several_queue_pairs_change_no_result() {
+  local pairs
+  # The last: 1 on rank 0, 4 on rank 1, 7 on rank 2; each link has the smaller number of its two ends.
+  # shellcheck disable=SC2016 # the ranks expand it
+  for pairs in 2 4 '$((1 + 3 * RANK))'; do
+    run 120 "$rondelrun" -np 3 --transport verbs sh -c "RONDEL_VERBS_QPS=$pairs"' exec "$@"' - \
+      "$bench" allreduce -b 4 -e 300000 -f 37 -n 2 -w 1 -c 2 ||
+      { fail "with $pairs queue pairs the job ended with $?"; cat "$folder/out"; }
+  done
+  say "2 and 4 queue pairs, and different numbers on three ranks, changed no result"
+}
+
 a_killed_rank_is_named() {
   local started=$SECONDS
   # Rank 1 kills itself in the middle; the launcher's own stop would hide what rank 0 says, hence the grace.
@@ -106,6 +118,7 @@ a_cut_among_three_is_told() {
 
 trains_as_over_tcp
 every_collective_is_right
+several_queue_pairs_change_no_result
 a_killed_rank_is_named
 if in_guest; then
   loss_and_delay_change_nothing

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/log.h"
 #include "transports/batch.h"
 #include "transports/blame.h"
 #include "transports/verbs/frame.h"
@@ -28,8 +27,6 @@ constexpr std::chrono::milliseconds kMeetEvery{200};
 constexpr int kTurnsPerClockLook = 16;
 // For a caller that does not want to wait, while one piece comes after the other.
 constexpr std::chrono::nanoseconds kLongestStretch = std::chrono::milliseconds(1);
-// Completions of what one queue pair sends: each request may ask for one.
-constexpr std::uint32_t kDeparturesPerPair = 192;
 // How long an eager work may be due before the peer is asked whether it has another in its place: longer than
 // ranks that go on wait for each other, so that questions are rare.
 constexpr std::chrono::milliseconds kAskAfter{50};
@@ -38,25 +35,6 @@ constexpr std::chrono::seconds kTryWayAfter{1};
 // The device gives up on a peer that is silent within half of the silence time-out; this is for one that does
 // not even do that.
 constexpr std::chrono::seconds kLongestLinger{5};
-
-// What one link of so many queue pairs may have in each completion queue.
-std::uint32_t arrivals_of(std::uint32_t pairs) { return kReceiveDepth + (pairs - 1) * kStripeReceives; }
-std::uint32_t departures_of(std::uint32_t pairs) { return pairs * kDeparturesPerPair; }
-
-// Rather fewer queue pairs than peers that find no room.
-LinkRoom room_on(const Device& device, std::uint32_t peers, std::uint32_t pairs) {
-  const std::uint32_t most = device.limits().completions;
-  const auto links = [most](std::uint32_t each) {
-    return std::min(most / arrivals_of(each), most / departures_of(each));
-  };
-  const std::uint32_t wanted = pairs;
-  while (pairs > 1 && links(pairs) < peers) --pairs;
-  if (pairs < wanted)
-    log(LogLevel::info,
-        "verbs: the completion queues of {} have room for {} queue pairs to each of {} peers, not {}",
-        device.choice().device, pairs, peers, wanted);
-  return {std::max(1U, std::min(peers, links(pairs))), pairs};
-}
 
 }  // namespace
 
@@ -90,8 +68,7 @@ Result<std::unique_ptr<Endpoint>> VerbsEndpoint::open(std::shared_ptr<Registrati
   const std::shared_ptr<Device>& device = memory->device();
   const auto peers = static_cast<std::uint32_t>(std::max(options.size - 1, 1));
   const LinkRoom room = room_on(*device, peers, pairs);
-  auto queues = CompletionQueues::create(device, room.links * arrivals_of(room.pairs),
-                                         room.links * departures_of(room.pairs));
+  auto queues = CompletionQueues::create(device, room.arrivals(), room.departures());
   RONDEL_TRY(queues);
   auto readiness = Readiness::create();
   RONDEL_TRY(readiness);

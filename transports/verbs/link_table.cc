@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/log.h"
+#include "transports/verbs/frame.h"
+
 namespace rondel::verbs {
 namespace {
 
@@ -13,7 +16,28 @@ namespace {
 constexpr std::uint32_t kRankBits = 20;
 constexpr std::uint32_t kRankMask = (1U << kRankBits) - 1;
 
+// Completions of what one queue pair sends: each request may ask for one.
+constexpr std::uint32_t kDeparturesPerPair = 192;
+
 }  // namespace
+
+std::uint32_t LinkRoom::arrivals() const { return links * (kReceiveDepth + (pairs - 1) * kStripeReceives); }
+std::uint32_t LinkRoom::departures() const { return links * pairs * kDeparturesPerPair; }
+
+LinkRoom room_on(const Device& device, std::uint32_t peers, std::uint32_t pairs) {
+  const std::uint32_t most = device.limits().completions;
+  const auto links_with = [most, peers](std::uint32_t each) {
+    const LinkRoom one{1, each};
+    return std::min({peers, most / one.arrivals(), most / one.departures()});
+  };
+  const std::uint32_t wanted = pairs;
+  while (pairs > 1 && links_with(pairs) < peers) --pairs;
+  if (pairs < wanted)
+    log(LogLevel::info,
+        "verbs: the completion queues of {} have room for {} queue pairs to each of {} peers, not {}",
+        device.choice().device, pairs, peers, wanted);
+  return {std::max(1U, links_with(pairs)), pairs};
+}
 
 LinkTable::LinkTable(std::shared_ptr<Device> device, const CompletionQueues& queues, Rank size, LinkRoom room,
                      PairPatience patience)

@@ -18,7 +18,12 @@ namespace rondel::verbs {
 struct LinkRoom {
   std::uint32_t links = 0;
   std::uint32_t pairs = 1;  ///< queue pairs of each, at most
+  /// Entries that the completion queues must have for that.
+  std::uint32_t arrivals() const;
+  std::uint32_t departures() const;
 };
+/// Rather fewer queue pairs than peers that find no room.
+LinkRoom room_on(const Device& device, std::uint32_t peers, std::uint32_t pairs);
 
 class LinkTable {
  public:

@@ -76,10 +76,12 @@ class StripedRanks : public PairOfRanks {
       : PairOfRanks({asking_for(zero_asks), asking_for(one_asks)}, library()) {
     used.clear();
   }
-  ~StripedRanks() {
+  ~StripedRanks() { abort(); }
+  /// Ends all works. Those that may be under way must do so before their buffers go.
+  void abort() {
     holds = false;
     waiting.clear();
-    zero().abort(Code::aborted);  // works end before their buffers
+    zero().abort(Code::aborted);
     one().abort(Code::aborted);
   }
   void turn() {
@@ -218,6 +220,7 @@ TEST_CASE("a refusal waits for the piece of the work before it, and then shows b
   REQUIRE(mismatch);
   CHECK(mismatch->my_bytes == kLarge + 1);
   CHECK(mismatch->their_bytes == kLarge + 2);
+  ranks.abort();
 }
 
 TEST_CASE("of two ranks' numbers of queue pairs the smaller counts, and of what a device has, all") {
