@@ -159,9 +159,10 @@ Status Communicator::Body::after_alarm(const Result<std::size_t>& finished) {
 }
 
 Status Communicator::Body::advance() {
-  if (const Status moved = collectives_.advance(); !moved.ok()) return fail(moved);
-  if (pairs_.idle()) return {};
-  if (const Status moved = pairs_.advance(); !moved.ok()) return fail(moved);
+  if (!collectives_.idle())
+    if (const Status moved = collectives_.advance(); !moved.ok()) return fail(moved);
+  if (!pairs_.idle())
+    if (const Status moved = pairs_.advance(); !moved.ok()) return fail(moved);
   return {};
 }
 

@@ -56,16 +56,18 @@ Status PairLane::post_waiting() {
     direction_of(run).held_up = false;
   }
   for (Run& run : runs_) {
-    if (run.posted || direction_of(run).held_up) continue;
-    const auto posted = post(run);
+    if (run.posted) continue;
+    Direction& way = direction_of(run);
+    if (way.held_up) continue;
+    const auto posted = post(run, way);
     RONDEL_TRY(posted);
-    direction_of(run).held_up = !*posted;
+    way.held_up = !*posted;
   }
   return {};
 }
 
-Result<bool> PairLane::post(Run& run) {
-  if (direction_of(run).in_flight + run.works > endpoint_->capabilities().max_in_flight) return false;
+Result<bool> PairLane::post(Run& run, Direction& way) {
+  if (way.in_flight + run.works > endpoint_->capabilities().max_in_flight) return false;
   if (!peer_of(run).connected) {
     auto connected = connect(run);
     if (!connected.ok() || !*connected) return connected;
@@ -74,7 +76,7 @@ Result<bool> PairLane::post(Run& run) {
   build_works(run);
   run.operation->moved.arm(run.works);
   RONDEL_TRY(endpoint_->post(works_, {}));
-  direction_of(run).in_flight += run.works;
+  way.in_flight += run.works;
   run.posted = true;
   --waiting_;
   return true;

@@ -61,7 +61,7 @@ class PairLane {
   }
   Status post_waiting();
   /// Whether it could be posted.
-  Result<bool> post(Run& run);
+  Result<bool> post(Run& run, Direction& way);
   Result<bool> connect(const Run& run);
   void build_works(const Run& run);
 
