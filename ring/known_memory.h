@@ -2,8 +2,7 @@
 // KnownMemory: what is prepared once on one endpoint for many operations: what the user told a communicator
 // of, and memory of rondel_alloc's, whole regions at a time, for as long as they are there. Of other memory
 // nobody tells when it is unmapped, so that is prepared for each operation; so is all where registered memory
-// must be able to give way. Owned by a lane; driver thread
-// only. Does not own the memory.
+// must be able to give way. Owned by a lane; driver thread only. Does not own the memory.
 #pragma once
 
 #include <cstddef>

@@ -117,9 +117,10 @@ void Dialer::failed(Code code, const std::string& why) {
 }
 
 // Before each pause the endpoint learns why there is no connection yet, so that its own deadline finds the
-// reason.
+// reason; once, as it may not look for hours.
 void Dialer::pause() {
-  tell({0, {}, Status(Code::timed_out, last_failure_)});
+  if (last_failure_ != told_failure_) tell({0, {}, Status(Code::timed_out, last_failure_)});
+  told_failure_ = last_failure_;
   next_ = 0;
   refusals_ = 0;
   timer_.expires_after(pause_);

@@ -54,6 +54,7 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
   Code last_refusal_ = Code::refused;
   std::chrono::milliseconds pause_{10};
   std::string last_failure_;
+  std::string told_failure_;
 };
 
 }  // namespace rondel::tcp
