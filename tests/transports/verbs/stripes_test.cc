@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <deque>
@@ -37,7 +38,7 @@ struct Waiting {
 std::map<ibv_qp*, std::deque<Waiting>> waiting;
 bool holds = false;
 std::set<ibv_qp*> used;
-int pairs_left = 0;  // that can be made
+std::atomic<int> pairs_left = 0;  // that can be made; both ranks connect at once
 
 int take(ibv_qp* pair, ibv_send_wr* list, ibv_send_wr** bad) {
   used.insert(pair);
@@ -103,7 +104,7 @@ class StripedRanks : public PairOfRanks {
     VerbsLibrary library = FakeVerbs::table();
     library.post_send = &take;
     library.create_qp = &make_few;
-    pairs_left = std::max(pairs_left, 0) > 0 ? pairs_left : 1000;
+    if (pairs_left <= 0) pairs_left = 1000;
     return library;
   }
 };
