@@ -22,6 +22,16 @@ constexpr std::chrono::milliseconds kConnectSlice{2000};
 // their measurements, and of a link's two ends the smaller rank, which dials.
 constexpr std::chrono::milliseconds kOthersFirst{500};
 
+/// Connects, in slices, so that an incident on `watch` ends the wait. timed_out and peer_lost name the
+/// missing rank.
+Status connect_watched(Endpoint& endpoint, std::span<const Bytes> addresses, std::span<const Rank> peers,
+                       const liveness::Watch& watch, Deadline deadline) {
+  for (;;) {
+    Status connected = endpoint.connect(addresses, peers, Deadline::in(kConnectSlice).or_before(deadline));
+    if (connected.code() != Code::timed_out || deadline.passed() || watch.raised()) return connected;
+  }
+}
+
 Status differ(std::string_view setting, Rank rank, const std::string& first, const std::string& other) {
   const auto shown = [](const std::string& value) { return value.empty() ? std::string("not set") : value; };
   return Status(
@@ -278,14 +288,6 @@ liveness::Context context_of(std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a
   for (const char letter : name) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3U;
   return hash;
-}
-
-Status connect_watched(Endpoint& endpoint, std::span<const Bytes> addresses, std::span<const Rank> peers,
-                       const liveness::Watch& watch, Deadline deadline) {
-  for (;;) {
-    Status connected = endpoint.connect(addresses, peers, Deadline::in(kConnectSlice).or_before(deadline));
-    if (connected.code() != Code::timed_out || deadline.passed() || watch.raised()) return connected;
-  }
 }
 
 Result<Attachment> bootstrap(Job& job, const CommunicatorOptions& options, Exchange& exchange,

@@ -33,11 +33,6 @@ struct Attachment {
 /// A 64-bit name for a communicator, equal on all ranks.
 liveness::Context context_of(std::string_view name);
 
-/// Connects, in slices, so that an incident on `watch` ends the wait. timed_out and peer_lost name the
-/// missing rank.
-Status connect_watched(Endpoint& endpoint, std::span<const Bytes> addresses, std::span<const Rank> peers,
-                       const liveness::Watch& watch, Deadline deadline);
-
 Result<Attachment> bootstrap(Job& job, const CommunicatorOptions& options, Exchange& exchange,
                              const liveness::Watch& watch, Deadline deadline);
 

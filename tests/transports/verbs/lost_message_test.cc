@@ -106,14 +106,19 @@ void finish(Endpoint& endpoint, const SmallWork& work) {
   CHECK(work.done.code() == Code::ok);
 }
 
+/// A send of rank 0's to rank 1 that is done, and that its device has kept.
+void lose_a_message(ThreeRanks& ranks) {
+  keeps = true;
+  const SmallWork lost(ranks.at(0), Verb::send, 1);
+  keeps = false;
+  finish(ranks.at(0), lost);
+}
+
 TEST_CASE("three ranks that wait for one another in a ring end when a message is lost whose send is done") {
   for (const bool flushes : {false, true}) {
     const FakeVerbs fabric;
     ThreeRanks ranks;
-    keeps = true;
-    const SmallWork lost(ranks.at(0), Verb::send, 1);
-    keeps = false;
-    finish(ranks.at(0), lost);
+    lose_a_message(ranks);
     const SmallWork first(ranks.at(0), Verb::recv, 2), second(ranks.at(1), Verb::recv, 0),
         third(ranks.at(2), Verb::recv, 1);
     give_up(flushes);
@@ -130,10 +135,7 @@ TEST_CASE("three ranks that wait for one another in a ring end when a message is
 TEST_CASE("who waits for a lost message ends though its sender is busy elsewhere and never looks") {
   const FakeVerbs fabric;
   ThreeRanks ranks;
-  keeps = true;
-  const SmallWork lost(ranks.at(0), Verb::send, 1);
-  keeps = false;
-  finish(ranks.at(0), lost);
+  lose_a_message(ranks);
   const SmallWork waits(ranks.at(1), Verb::recv, 0);
   give_up(false);
   const Deadline deadline = Deadline::in(seconds(10));

@@ -114,6 +114,35 @@ void fill(OneWork& work, std::uint64_t seed) {
   for (std::byte& byte : work.buffer.bytes) byte = static_cast<std::byte>(random.next());
 }
 
+/// Two works, posted on both sides: the first's piece waits at its queue pair, and at another what is sent
+/// for the second.
+struct TwoOnTheirWay {
+  TwoOnTheirWay(StripedRanks& ranks, std::size_t second_sent, std::size_t second_expected)
+      : first_in(ranks.one(), Verb::recv, kLarge),
+        second_in(ranks.one(), Verb::recv, second_expected),
+        first_out(ranks.zero(), Verb::send, kLarge),
+        second_out(ranks.zero(), Verb::send, second_sent) {
+    fill(first_out, 1);
+    fill(second_out, 2);
+    CHECK(ranks.send(kLarge) == "");  // the next piece goes over the second pair
+    REQUIRE(first_in.post(ranks.one(), 0).ok());
+    REQUIRE(second_in.post(ranks.one(), 0).ok());
+    ranks.turn();  // the credits are there
+    holds = true;
+    REQUIRE(first_out.post(ranks.zero(), 1).ok());
+    REQUIRE(second_out.post(ranks.zero(), 1).ok());
+    ranks.turn();
+    REQUIRE(waiting.size() == 2);
+  }
+  /// Only what goes as a message arrives.
+  static void carry_out_message(StripedRanks& ranks) {
+    for (const auto& [pair, requests] : std::map(waiting))
+      if (requests.front().request.opcode == IBV_WR_SEND) carry_out_next(pair);
+    for (int i = 0; i < 3; ++i) ranks.turn();
+  }
+  OneWork first_in, second_in, first_out, second_out;
+};
+
 TEST_CASE("works end in their order and hold their bytes, whichever queue pair is ahead") {
   Random random(rondel::test::test_seed());
   const FakeVerbs fabric;
@@ -164,58 +193,28 @@ TEST_CASE("works end in their order and hold their bytes, whichever queue pair i
 TEST_CASE("a message waits for the piece of the work before it, which another queue pair carries") {
   const FakeVerbs fabric;
   StripedRanks ranks(2, 2);
-  CHECK(ranks.send(kLarge) == "");  // the next piece goes over the second pair
-  OneWork large_in(ranks.one(), Verb::recv, kLarge), small_in(ranks.one(), Verb::recv, kSmall);
-  OneWork large_out(ranks.zero(), Verb::send, kLarge), small_out(ranks.zero(), Verb::send, kSmall);
-  fill(large_out, 1);
-  fill(small_out, 2);
-  REQUIRE(large_in.post(ranks.one(), 0).ok());
-  REQUIRE(small_in.post(ranks.one(), 0).ok());
-  ranks.turn();  // the credit is there
-  holds = true;
-  REQUIRE(large_out.post(ranks.zero(), 1).ok());
-  REQUIRE(small_out.post(ranks.zero(), 1).ok());
-  ranks.turn();
-  REQUIRE(waiting.size() == 2);
-  ibv_qp* const message_goes_over = waiting.begin()->second.front().request.opcode == IBV_WR_SEND
-                                        ? waiting.begin()->first
-                                        : std::next(waiting.begin())->first;
-  carry_out_next(message_goes_over);
-  for (int i = 0; i < 3; ++i) ranks.turn();
-  CHECK_FALSE(small_in.done.done());
-  CHECK_FALSE(large_in.done.done());
+  const TwoOnTheirWay works(ranks, kSmall, kSmall);
+  TwoOnTheirWay::carry_out_message(ranks);
+  CHECK_FALSE(works.second_in.done.done());
+  CHECK_FALSE(works.first_in.done.done());
   CHECK(ranks.one().failure().ok());
   carry_out_all();
-  REQUIRE(ranks.until([&] { return small_in.done.done() && large_in.done.done(); }));
-  CHECK(small_in.buffer.bytes == small_out.buffer.bytes);
-  CHECK(large_in.buffer.bytes == large_out.buffer.bytes);
+  REQUIRE(ranks.until([&] { return works.second_in.done.done() && works.first_in.done.done(); }));
+  CHECK(works.second_in.buffer.bytes == works.second_out.buffer.bytes);
+  CHECK(works.first_in.buffer.bytes == works.first_out.buffer.bytes);
   holds = false;
-  CHECK(ranks.until([&] { return small_out.done.done() && large_out.done.done(); }));
+  CHECK(ranks.until([&] { return works.second_out.done.done() && works.first_out.done.done(); }));
 }
 
 TEST_CASE("a refusal waits for the piece of the work before it, and then shows both sides") {
   const FakeVerbs fabric;
   StripedRanks ranks(2, 2);
-  CHECK(ranks.send(kLarge) == "");
-  OneWork first_in(ranks.one(), Verb::recv, kLarge), second_in(ranks.one(), Verb::recv, kLarge + 1);
-  OneWork first_out(ranks.zero(), Verb::send, kLarge), second_out(ranks.zero(), Verb::send, kLarge + 2);
-  REQUIRE(first_in.post(ranks.one(), 0).ok());
-  REQUIRE(second_in.post(ranks.one(), 0).ok());
-  ranks.turn();
-  holds = true;
-  REQUIRE(first_out.post(ranks.zero(), 1).ok());
-  REQUIRE(second_out.post(ranks.zero(), 1).ok());
-  ranks.turn();
-  REQUIRE(waiting.size() == 2);
-  ibv_qp* const refusal_goes_over = waiting.begin()->second.front().request.opcode == IBV_WR_SEND
-                                        ? waiting.begin()->first
-                                        : std::next(waiting.begin())->first;
-  carry_out_next(refusal_goes_over);
-  for (int i = 0; i < 3; ++i) ranks.turn();
+  const TwoOnTheirWay works(ranks, kLarge + 2, kLarge + 1);
+  TwoOnTheirWay::carry_out_message(ranks);
   CHECK(ranks.one().failure().ok());
   carry_out_all();
   REQUIRE(ranks.until([&] { return !ranks.one().failure().ok(); }));
-  CHECK(first_in.done.code() == Code::ok);
+  CHECK(works.first_in.done.code() == Code::ok);
   CHECK(ranks.one().failure().code() == Code::mismatch);
   const auto mismatch = ranks.one().mismatch();
   REQUIRE(mismatch);
@@ -291,25 +290,17 @@ TEST_CASE("batches in both directions end well, whichever queue pair's completio
 TEST_CASE("who waits for a piece while a message of a later work is here may sleep, and polls nothing") {
   const FakeVerbs fabric;
   StripedRanks ranks(2, 2);
-  CHECK(ranks.send(kLarge) == "");
-  OneWork large_in(ranks.one(), Verb::recv, kLarge), small_in(ranks.one(), Verb::recv, kSmall);
-  OneWork large_out(ranks.zero(), Verb::send, kLarge), small_out(ranks.zero(), Verb::send, kSmall);
-  REQUIRE(large_in.post(ranks.one(), 0).ok());
-  REQUIRE(small_in.post(ranks.one(), 0).ok());
-  ranks.turn();
-  holds = true;
-  REQUIRE(large_out.post(ranks.zero(), 1).ok());
-  REQUIRE(small_out.post(ranks.zero(), 1).ok());
-  REQUIRE(waiting.size() == 2);
-  for (auto& [pair, requests] : std::map(waiting))
-    if (requests.front().request.opcode == IBV_WR_SEND) carry_out_next(pair);
-  for (int i = 0; i < 3; ++i) ranks.turn();
+  const TwoOnTheirWay works(ranks, kSmall, kSmall);
+  TwoOnTheirWay::carry_out_message(ranks);
   pollfd readable{ranks.one().wait_descriptor(), POLLIN, 0};
   CHECK(::poll(&readable, 1, 0) == 0);
   carry_out_all();
   CHECK(::poll(&readable, 1, 1000) == 1);
   holds = false;
-  REQUIRE(ranks.until([&] { return small_in.done.done() && large_in.done.done() && large_out.done.done(); }));
+  REQUIRE(ranks.until([&] {
+    return works.second_in.done.done() && works.first_in.done.done() && works.first_out.done.done() &&
+           works.second_out.done.done();
+  }));
 }
 
 TEST_CASE("one of several queue pairs that breaks is the end of the link, and names the peer") {
