@@ -235,6 +235,10 @@ constexpr std::array kRows{
          "Queue pairs to each peer, 1 to 8, for devices that do not fill the line with one; of two ranks the "
          "smaller number counts."},
         set_count<&Config::verbs_qps, 1, 8>},
+    Row{{"RONDEL_VERBS_KEEP_MEMORY", "", "0 or 1", "1",
+         "Keeps memory that is not of rondel_alloc registered between operations, for as long as the kernel "
+         "tells of its changes (userfaultfd); 0: registers it for each operation."},
+        set_flag<&Config::verbs_keep_memory>},
     Row{{"RONDEL_SPIN_US", "", "microseconds", "1000",
          "How long a wait polls before it sleeps, unless ranks outnumber cores."},
         set_spin},

@@ -48,6 +48,7 @@ struct Config {
   std::int32_t verbs_service_level = 0;         // RONDEL_VERBS_SERVICE_LEVEL
   std::int32_t verbs_traffic_class = 0;         // RONDEL_VERBS_TRAFFIC_CLASS
   std::int32_t verbs_qps = 1;                   // RONDEL_VERBS_QPS: queue pairs to each peer
+  bool verbs_keep_memory = true;                // RONDEL_VERBS_KEEP_MEMORY: what is not rondel_alloc's too
   std::chrono::microseconds spin{1000};         // RONDEL_SPIN_US: polling before blocking
   bool encrypt = false;                         // RONDEL_ENCRYPT
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // KnownMemory: what is prepared once on one endpoint for many operations: what the user told a communicator
-// of, and memory of rondel_alloc's, whole regions at a time, for as long as they are there. Of other memory
-// nobody tells when it is unmapped, so that is prepared for each operation; so is all where registered memory
-// must be able to give way. Owned by a lane; driver thread only. Does not own the memory.
+// of, and memory of rondel_alloc's, whole regions at a time, for as long as they are there. Other memory is
+// prepared for each operation, because only an endpoint may know when it is unmapped; so is all where
+// registered memory must be able to give way. Owned by a lane; driver thread only. Does not own the memory.
 #pragma once
 
 #include <cstddef>

@@ -153,6 +153,7 @@ int dealloc_pd(ibv_pd* domain) {
 ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t bytes, int access) {
   const std::scoped_lock lock(fabric().mutex);
   if (fails(FakeCall::reg_mr)) return nullptr;
+  if (access != 0 && fails(FakeCall::reg_mr_to_write)) return nullptr;
   if (fabric().most_regions && fabric().regions.size() >= *fabric().most_regions) {
     errno = ENOMEM;
     return nullptr;

@@ -33,7 +33,16 @@ struct FakeDevice {
   std::vector<FakeGid> gids{FakeGid{}};
 };
 
-enum class FakeCall { open_device, alloc_pd, reg_mr, create_comp_channel, create_cq, create_qp, modify_qp };
+enum class FakeCall {
+  open_device,
+  alloc_pd,
+  reg_mr,
+  reg_mr_to_write,  ///< of memory that peers may write to
+  create_comp_channel,
+  create_cq,
+  create_qp,
+  modify_qp
+};
 
 /// What was asked of all devices so far.
 struct FakeCounts {

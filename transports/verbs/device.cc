@@ -105,8 +105,8 @@ Result<DeviceMemory> DeviceMemory::create(std::shared_ptr<Device> device, Memory
   made.region_ = Owned<ibv_mr>(verbs.reg_mr(device->domain(), memory.data, memory.bytes,
                                             IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE),
                                verbs.dereg_mr);
-  if (made.region_ == nullptr && errno == EFAULT)
-    made.region_.reset(verbs.reg_mr(device->domain(), memory.data, memory.bytes, 0));
+  made.writable_ = made.region_ != nullptr || errno != EFAULT;
+  if (!made.writable_) made.region_.reset(verbs.reg_mr(device->domain(), memory.data, memory.bytes, 0));
   if (made.region_ == nullptr)
     return device_failure(fmt::format("registering {} bytes with {}", memory.bytes, device->choice().device),
                           errno, memory.bytes);

@@ -59,10 +59,12 @@ class DeviceMemory {
 
   std::uint32_t local_key() const { return region_ == nullptr ? 0 : region_->lkey; }
   std::uint32_t remote_key() const { return region_ == nullptr ? 0 : region_->rkey; }
+  bool writable() const { return writable_; }
 
  private:
   std::shared_ptr<Device> device_;  // outlives the region
   Owned<ibv_mr> region_{nullptr, nullptr};
+  bool writable_ = true;
 };
 
 /// What the endpoint's register_memory gives.

@@ -4,7 +4,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/log.h"
+
 namespace rondel::verbs {
+namespace {
+
+bool holds(const MemorySpan& outer, const MemorySpan& inner) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(outer.data);
+  const auto at = reinterpret_cast<std::uintptr_t>(inner.data);
+  return at >= begin && inner.bytes <= outer.bytes && at - begin <= outer.bytes - inner.bytes;
+}
+
+}  // namespace
 
 std::size_t RegistrationCache::size() const {
   const std::scoped_lock lock(mutex_);
@@ -19,10 +30,12 @@ void RegistrationCache::forget_departed() {
 void RegistrationCache::forget_departed_locked() {
   for (const std::uint64_t gone : SharedMemory::departed_since(departures_))
     std::erase_if(entries_, [gone](const Entry& entry) { return entry.region == gone; });
+  if (watch_ == nullptr || std::exchange(changes_, watch_->changes()) == watch_->changes()) return;
+  std::erase_if(entries_, [](const Entry& entry) { return entry.region == 0 && !entry.watched.intact(); });
 }
 
 // What is kept for later gives way to what is needed now.
-Result<std::shared_ptr<const DeviceMemory>> RegistrationCache::pin(MemorySpan memory) {
+RegistrationCache::Pinned RegistrationCache::pin(MemorySpan memory) {
   auto pinned = DeviceMemory::create(device_, memory);
   if (pinned.status().code() == Code::out_of_resources &&
       std::erase_if(entries_, [](const Entry& entry) { return entry.memory.use_count() == 1; }) > 0)
@@ -31,25 +44,84 @@ Result<std::shared_ptr<const DeviceMemory>> RegistrationCache::pin(MemorySpan me
   return std::make_shared<const DeviceMemory>(*std::move(pinned));
 }
 
-Result<std::shared_ptr<const DeviceMemory>> RegistrationCache::find_or_register(MemorySpan memory) {
+void RegistrationCache::keep(Entry entry) {
+  if (entries_.size() == kMost)
+    entries_.erase(std::min_element(entries_.begin(), entries_.end(),
+                                    [](const Entry& a, const Entry& b) { return a.last_use < b.last_use; }));
+  entry.last_use = ++uses_;
+  entries_.push_back(std::move(entry));
+}
+
+RegistrationCache::Pinned RegistrationCache::find_or_register(MemorySpan memory) {
   const std::scoped_lock lock(mutex_);
   forget_departed_locked();
+  if (memory.bytes == 0) return pin(memory);
   const auto place = SharedMemory::find(memory.data, memory.bytes);
-  if (!place) return pin(memory);
+  return place ? find_or_pin_region(memory, *place) : find_or_pin_other(memory);
+}
+
+RegistrationCache::Pinned RegistrationCache::find_or_pin_region(MemorySpan memory,
+                                                                const SharedMemory::Place& place) {
   const auto known = std::find_if(entries_.begin(), entries_.end(),
-                                  [&place](const Entry& entry) { return entry.region == place->id; });
+                                  [&place](const Entry& entry) { return entry.region == place.id; });
   if (known != entries_.end()) {
     known->last_use = ++uses_;
     return known->memory;
   }
-  auto whole = pin({memory.data - place->offset, place->bytes, MemoryKind::host});
+  const MemorySpan region{memory.data - place.offset, place.bytes, MemoryKind::host};
+  auto whole = pin(region);
   // A region may be more than can be locked where the part that is used is not.
   if (!whole.ok()) return pin(memory);
-  if (entries_.size() == kMost)
-    entries_.erase(std::min_element(entries_.begin(), entries_.end(),
-                                    [](const Entry& a, const Entry& b) { return a.last_use < b.last_use; }));
-  entries_.push_back({place->id, ++uses_, *whole});
+  keep({.region = place.id, .span = region, .memory = *whole});
   return whole;
+}
+
+RegistrationCache::Pinned RegistrationCache::find_or_pin_other(MemorySpan memory) {
+  const auto known = std::find_if(entries_.begin(), entries_.end(), [&memory](const Entry& entry) {
+    return entry.region == 0 && holds(entry.span, memory);
+  });
+  if (known != entries_.end() && known->watched.intact()) {
+    known->last_use = ++uses_;
+    return known->memory;
+  }
+  if (known != entries_.end()) entries_.erase(known);
+  // Watching costs more than registering once more, which is all that memory needs that is used once.
+  Seen* const seen = keeps_other_ ? seen_before(memory) : nullptr;
+  return seen != nullptr && !seen->stays_so ? pin_watched(memory, *seen) : pin(memory);
+}
+
+// Watched from before it is pinned, so that no change is missed. What could only be sent from may be writable
+// when it is used the next time.
+RegistrationCache::Pinned RegistrationCache::pin_watched(MemorySpan memory, Seen& seen) {
+  const auto& watching = watch();
+  if (watching == nullptr) return pin(memory);
+  auto watched = MappingWatch::begin(watching, memory.data, memory.bytes);
+  seen.stays_so = !watched;
+  auto pinned = pin(memory);
+  if (pinned.ok() && watched && (*pinned)->writable())
+    keep({.region = 0, .span = memory, .watched = std::move(watched), .memory = *pinned});
+  return pinned;
+}
+
+RegistrationCache::Seen* RegistrationCache::seen_before(MemorySpan memory) {
+  const auto before = std::find_if(seen_.begin(), seen_.end(),
+                                   [&memory](const Seen& seen) { return holds(seen.span, memory); });
+  if (before != seen_.end()) return &*before;
+  seen_[next_seen_++ % kMost] = {.span = memory};
+  return nullptr;
+}
+
+// Null, and not tried again, where the process may not watch its memory.
+const std::shared_ptr<MappingWatch>& RegistrationCache::watch() {
+  if (watch_ != nullptr) return watch_;
+  auto watching = MappingWatch::of_process();
+  if (watching.ok())
+    watch_ = *std::move(watching);
+  else
+    log(LogLevel::info, "memory that is not of rondel_alloc is registered for each operation: {}",
+        watching.status().text());
+  keeps_other_ = watch_ != nullptr;
+  return watch_;
 }
 
 }  // namespace rondel::verbs

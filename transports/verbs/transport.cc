@@ -80,7 +80,9 @@ class VerbsTransport final : public Transport {
       RONDEL_TRY(choice);
       auto device = Device::open(*library_, *choice);
       RONDEL_TRY(device);
-      memory_ = std::make_shared<RegistrationCache>(*std::move(device));
+      // What is kept for later must not be missing for a link now.
+      const bool keeps_other = config_.verbs_keep_memory && !(*device)->limits().locked_memory;
+      memory_ = std::make_shared<RegistrationCache>(*std::move(device), keeps_other);
     }
     return memory_;
   }

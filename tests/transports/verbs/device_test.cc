@@ -2,6 +2,7 @@
 // What only a real device can show. Exit code 77 where there is none.
 #define CATCH_CONFIG_RUNNER
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,6 +59,52 @@ TEST_CASE("F05: a child that a rank forks neither crashes on its memory nor chan
     REQUIRE(done.done());
     CHECK(std::equal(out.bytes.begin(), out.bytes.end(), at));
   }
+}
+
+/// One send from `from` on rank 0 to `to` on rank 1, each registered for it alone.
+void send_once(PairOfRanks& ranks, const MemorySpan& from, const MemorySpan& to) {
+  auto source = ranks.zero().register_memory(from);
+  auto target = ranks.one().register_memory(to);
+  REQUIRE((source.ok() && target.ok()));
+  const Slice out{source->get(), 0, from.bytes};
+  const Slice in{target->get(), 0, to.bytes};
+  Completion done;
+  done.arm(2);
+  const Work send{.verb = Verb::send, .peer = 1, .local = {&out, 1}, .done = &done};
+  const Work recv{.verb = Verb::recv, .peer = 0, .local = {&in, 1}, .done = &done};
+  REQUIRE(ranks.one().post({&recv, 1}, {}).ok());
+  REQUIRE(ranks.zero().post({&send, 1}, {}).ok());
+  const Deadline deadline = Deadline::in(std::chrono::seconds(10));
+  while (!done.done() && !deadline.passed())
+    for (Endpoint* endpoint : {&ranks.zero(), &ranks.one()})
+      REQUIRE(endpoint->progress(std::chrono::nanoseconds::zero()).ok());
+  REQUIRE(done.done());
+}
+
+TEST_CASE("memory that is kept registered and becomes other memory is reached where it is now") {
+  PairOfRanks ranks({}, system_library());
+  constexpr std::size_t kBytes = 8 * kPage;
+  const auto map = [](void* at, int more) {
+    void* const pages = ::mmap(at, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | more, -1, 0);
+    REQUIRE(pages != MAP_FAILED);
+    return static_cast<std::byte*>(pages);
+  };
+  std::byte* const from = map(nullptr, 0);
+  std::byte* const to = map(nullptr, 0);
+  for (std::size_t round = 0; round < 60; ++round) {
+    for (std::byte* const memory : {from, to}) {
+      if (round % 5 == 2) map(memory, MAP_FIXED);
+      if (round % 5 == 3) REQUIRE(::madvise(memory + kPage, 2 * kPage, MADV_DONTNEED) == 0);
+      if (round % 5 != 4) continue;
+      REQUIRE(::munmap(memory, kBytes) == 0);
+      map(memory, MAP_FIXED);
+    }
+    for (std::size_t i = 0; i < kBytes; ++i) from[i] = static_cast<std::byte>(i * 7 + round * 13);
+    send_once(ranks, {from, kBytes, MemoryKind::host}, {to, kBytes, MemoryKind::host});
+    CHECK(std::equal(from, from + kBytes, to));
+  }
+  ::munmap(from, kBytes);
+  ::munmap(to, kBytes);
 }
 
 TEST_CASE("large works in both directions between real queue pairs") {

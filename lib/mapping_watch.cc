@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/mapping_watch.h"
+
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <string>
+
+#include "lib/service_thread.h"
+#include "lib/system_files.h"
+
+namespace rondel {
+namespace {
+
+constexpr std::size_t kMostMapsBytes = std::size_t{64} << 20;
+
+std::uintptr_t page_bytes() {
+  static const auto bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+struct Mapping {
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
+  bool is_private = false;
+  bool is_file = true;
+};
+
+// "begin-end perms offset device inode path"; of a line that is anything else, an empty mapping.
+Mapping parse_mapping(std::string_view line) {
+  Mapping mapping;
+  const char* const last = line.data() + line.size();
+  const auto begin = std::from_chars(line.data(), last, mapping.begin, 16);
+  if (begin.ec != std::errc{} || begin.ptr == last) return {};
+  const auto end = std::from_chars(begin.ptr + 1, last, mapping.end, 16);
+  if (end.ec != std::errc{}) return {};
+  const std::string_view rest(end.ptr, static_cast<std::size_t>(last - end.ptr));
+  const std::size_t permissions = rest.find_first_not_of(' ');
+  if (permissions == std::string_view::npos || rest.size() < permissions + 4) return {};
+  mapping.is_private = rest[permissions + 3] == 'p';
+  std::size_t at = permissions;
+  for (int field = 0; field < 3; ++field) {  // to the inode
+    at = rest.find(' ', at);
+    if (at == std::string_view::npos) return {};
+    at = rest.find_first_not_of(' ', at);
+    if (at == std::string_view::npos) return {};
+  }
+  const std::string_view inode = rest.substr(at, rest.find(' ', at) - at);
+  mapping.is_file = inode != "0";
+  return mapping;
+}
+
+Result<PrivateFd> open_events() {
+  constexpr int kFlags = O_CLOEXEC | O_NONBLOCK;
+  // Nothing here needs to catch faults in the kernel, for which most processes have no right. Kernels before
+  // 5.11 do not know the flag.
+  auto fd = static_cast<int>(::syscall(SYS_userfaultfd, kFlags | UFFD_USER_MODE_ONLY));
+  if (fd < 0 && errno == EINVAL) fd = static_cast<int>(::syscall(SYS_userfaultfd, kFlags));
+  if (fd < 0) return system_failure(Code::unavailable, "watching memory (userfaultfd)", errno);
+  PrivateFd events{UniqueFd(fd)};
+  uffdio_api api{.api = UFFD_API,
+                 .features = UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE |
+                             UFFD_FEATURE_PAGEFAULT_FLAG_WP,
+                 .ioctls = 0};
+  if (::ioctl(fd, UFFDIO_API, &api) != 0)
+    return system_failure(Code::unavailable, "watching memory (what userfaultfd can tell here)", errno);
+  return events;
+}
+
+// Watched for faults on pages that are write-protected, of which there are none: what is wanted is the news.
+bool start_watching(int events, std::uintptr_t begin, std::uintptr_t end) {
+  uffdio_register pages{
+      .range = {.start = begin, .len = end - begin}, .mode = UFFDIO_REGISTER_MODE_WP, .ioctls = 0};
+  return ::ioctl(events, UFFDIO_REGISTER, &pages) == 0;
+}
+
+}  // namespace
+
+bool is_private_memory(std::string_view maps, std::uintptr_t begin, std::uintptr_t end) {
+  while (begin < end && !maps.empty()) {
+    const std::size_t length = std::min(maps.find('\n'), maps.size());
+    const Mapping mapping = parse_mapping(maps.substr(0, length));
+    maps.remove_prefix(std::min(length + 1, maps.size()));
+    if (mapping.end <= begin) continue;
+    if (mapping.begin > begin || !mapping.is_private || mapping.is_file) return false;
+    begin = mapping.end;
+  }
+  return begin >= end;
+}
+
+MappingWatch::MappingWatch(PrivateFd events, UniqueFd bell, std::byte* probe)
+    : events_(std::move(events)), bell_(std::move(bell)), probe_(probe), process_(::getpid()) {}
+
+Result<std::shared_ptr<MappingWatch>> MappingWatch::of_process() {
+  static std::mutex mutex;
+  static std::weak_ptr<MappingWatch> existing;
+  const std::scoped_lock lock(mutex);
+  // A child has neither the thread of its parent's nor news of its own.
+  if (auto watch = existing.lock(); watch != nullptr && watch->process_ == ::getpid()) return watch;
+  auto events = open_events();
+  RONDEL_TRY(events);
+  UniqueFd bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!bell) return system_failure(Code::out_of_resources, "watching memory (eventfd)", errno);
+  void* const probe =
+      ::mmap(nullptr, page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (probe == MAP_FAILED) return system_failure(Code::out_of_resources, "watching memory (mmap)", errno);
+  const int descriptor = events->get();
+  std::shared_ptr<MappingWatch> watch(
+      new MappingWatch(*std::move(events), std::move(bell), static_cast<std::byte*>(probe)));
+  const auto page = reinterpret_cast<std::uintptr_t>(probe);
+  if (!start_watching(descriptor, page, page + page_bytes()))
+    return system_failure(Code::unavailable, "watching memory (userfaultfd, write protection)", errno);
+  auto reader = start_service("watching memory", [body = watch.get()] { body->serve(); });
+  RONDEL_TRY(reader);
+  watch->reader_ = *std::move(reader);
+  existing = watch;
+  return watch;
+}
+
+MappingWatch::~MappingWatch() {
+  if (::getpid() != process_) {  // it is the parent's
+    if (reader_.joinable()) reader_.detach();
+    return;
+  }
+  const auto page = reinterpret_cast<std::uintptr_t>(probe_);
+  unregister(page, page + page_bytes());  // else it would be unmapped once somebody has read of that
+  ::munmap(probe_, page_bytes());
+  if (!reader_.joinable()) return;
+  const std::uint64_t one = 1;
+  while (::write(bell_.get(), &one, sizeof one) < 0 && errno == EINTR) {
+  }
+  reader_.join();
+}
+
+void MappingWatch::serve() {
+  // A handler of the program's might unmap what is watched, and wait for this thread in this thread.
+  sigset_t all;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  std::array<pollfd, 2> ready{{{.fd = events_.get(), .events = POLLIN, .revents = 0},
+                               {.fd = bell_.get(), .events = POLLIN, .revents = 0}}};
+  while (ready[1].revents == 0) {
+    if (::poll(ready.data(), ready.size(), -1) < 0) continue;
+    read_news();
+  }
+}
+
+void MappingWatch::read_news() {
+  const std::scoped_lock lock(mutex_);
+  uffd_msg news{};
+  while (::read(events_.get(), &news, sizeof news) == sizeof news) {
+    if (news.event == UFFD_EVENT_UNMAP || news.event == UFFD_EVENT_REMOVE)
+      note_change(news.arg.remove.start, news.arg.remove.end);
+    if (news.event != UFFD_EVENT_REMAP) continue;
+    note_change(news.arg.remap.from, news.arg.remap.from + news.arg.remap.len);
+    unregister(news.arg.remap.to, news.arg.remap.to + news.arg.remap.len);  // it is watched there too
+  }
+}
+
+void MappingWatch::note_change(std::uintptr_t begin, std::uintptr_t end) {
+  for (Piece& piece : pieces_) {
+    if (piece.end <= begin || piece.begin >= end || std::exchange(piece.changed, true)) continue;
+    changes_.fetch_add(1, std::memory_order_release);
+  }
+}
+
+MappingWatch::Watched MappingWatch::begin(const std::shared_ptr<MappingWatch>& watch, const void* data,
+                                          std::size_t bytes) {
+  const std::uintptr_t page = page_bytes();
+  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(data) / page * page;
+  const std::uintptr_t end = (reinterpret_cast<std::uintptr_t>(data) + bytes + page - 1) / page * page;
+  std::size_t free = 0;
+  {
+    const std::scoped_lock lock(watch->mutex_);
+    const auto is_free = [](const Piece& piece) { return piece.end == 0; };
+    free = static_cast<std::size_t>(std::find_if(watch->pieces_.begin(), watch->pieces_.end(), is_free) -
+                                    watch->pieces_.begin());
+    if (free == kMost) return {};
+    watch->pieces_[free] = {.begin = begin, .end = end};
+  }
+  Watched watched(watch, free);
+  if (!start_watching(watch->events_.get(), begin, end)) return {};
+  if (!is_private_memory(whole_text("/proc/self/maps", kMostMapsBytes), begin, end)) return {};
+  return watched;
+}
+
+// Who changes watched memory counts as doing so from before it is changed until its news were read; while
+// anyone does, the kernel refuses to touch protections. Once it does not refuse, all earlier news are read,
+// and noted when the lock is free.
+bool MappingWatch::is_intact(std::size_t piece) {
+  uffdio_writeprotect nothing{
+      .range = {.start = reinterpret_cast<std::uintptr_t>(probe_), .len = page_bytes()},
+      .mode = UFFDIO_WRITEPROTECT_MODE_DONTWAKE};
+  if (::ioctl(events_.get(), UFFDIO_WRITEPROTECT, &nothing) != 0) return false;
+  const std::scoped_lock lock(mutex_);
+  return !pieces_[piece].changed;
+}
+
+// Pages that belong to other pieces as well stay watched for them. In a child of this process nothing is
+// watched, and nobody may ever give the lock back.
+void MappingWatch::end(std::size_t piece) {
+  if (::getpid() != process_) return;
+  const std::scoped_lock lock(mutex_);
+  const Piece ended = std::exchange(pieces_[piece], {});
+  for (std::uintptr_t at = ended.begin; at < ended.end;) {
+    std::uintptr_t next = ended.end;
+    bool needed = false;
+    for (const Piece& other : pieces_) {
+      if (other.begin <= at && at < other.end) {
+        needed = true;
+        next = std::min(other.end, ended.end);
+        break;
+      }
+      if (other.begin > at) next = std::min(next, other.begin);
+    }
+    if (!needed) unregister(at, next);
+    at = next;
+  }
+}
+
+// Nothing is lost where it fails: what is there now is not watched, or tells of changes that nobody needs.
+void MappingWatch::unregister(std::uintptr_t begin, std::uintptr_t end) const {
+  uffdio_range range{.start = begin, .len = end - begin};
+  static_cast<void>(::ioctl(events_.get(), UFFDIO_UNREGISTER, &range));
+}
+
+MappingWatch::Watched::~Watched() {
+  if (watch_ != nullptr) watch_->end(piece_);
+}
+
+bool MappingWatch::Watched::intact() const { return watch_->is_intact(piece_); }
+
+}  // namespace rondel
