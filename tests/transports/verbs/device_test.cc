@@ -11,6 +11,7 @@
 #include <catch2/catch.hpp>
 #include <cstdio>
 
+#include "tests/transports/verbs/polled_path.h"
 #include "tests/transports/verbs/world.h"
 #include "transports/verbs/survey.h"
 #include "transports/verbs/transport.h"
@@ -105,6 +106,11 @@ TEST_CASE("memory that is kept registered and becomes other memory is reached wh
   }
   ::munmap(from, kBytes);
   ::munmap(to, kBytes);
+}
+
+TEST_CASE("pieces cost neither memory nor system calls but doorbells while a rank polls") {
+  check(costs_of_polling(system_library(), Verb::recv), true);
+  check(costs_of_polling(system_library(), Verb::recv_reduce), true);
 }
 
 TEST_CASE("large works in both directions between real queue pairs") {
