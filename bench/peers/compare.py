@@ -276,7 +276,8 @@ def parse():
                         help="shm: shared memory of one machine, Rondel with arena and with plain buffers")
     parser.add_argument("--congestion", nargs="+", default=["default", "cubic"])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", nargs="+", help="peers to run: raw raw-cubic bound openmpi mpich gloo")
+    parser.add_argument("--only", nargs="+", help="peers to run, where they can",
+                        choices=["raw", "raw-cubic", "rondel-plain", "bound", "openmpi", "mpich", "gloo"])
     parser.add_argument("-b", default="4")
     parser.add_argument("-e", default="64M")
     parser.add_argument("-f", type=int, default=4)
