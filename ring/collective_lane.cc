@@ -9,9 +9,9 @@
 namespace rondel {
 namespace {
 
-// A turn at connecting. After some in vain they get longer: on a slow network a handshake takes its time.
-constexpr std::chrono::milliseconds kFirstTurn{50}, kLongestTurn{2000};
-constexpr int kTurnsOfOneLength = 4;
+// A turn at connecting, which a caller that does not want to wait may lose. What a turn began goes on after
+// it.
+constexpr std::chrono::milliseconds kConnectTurn{5};
 
 }  // namespace
 
@@ -104,7 +104,6 @@ Status CollectiveLane::begin_messages(Operation& operation) {
 /// All ranks mean the operation that begins: now they may wait for one another.
 void CollectiveLane::begin_connecting(const Operation& operation) {
   phase_ = Phase::connecting;
-  connect_turns_ = 0;
   if (operation.plan != nullptr) {
     peers_ = planner_.peers_of(*operation.plan);
     return;
@@ -118,9 +117,8 @@ void CollectiveLane::begin_connecting(const Operation& operation) {
 Result<bool> CollectiveLane::advance_connecting() {
   Operation& operation = current();
   const Deadline deadline = operation.deadline();
-  const int doubled = std::min(connect_turns_++ / kTurnsOfOneLength, 6);
-  const Deadline turn = Deadline::in(std::min(kFirstTurn * (1 << doubled), kLongestTurn));
-  const Status connected = endpoint_->connect(addresses_, peers_, turn.or_before(deadline));
+  const Status connected =
+      endpoint_->connect(addresses_, peers_, Deadline::in(kConnectTurn).or_before(deadline));
   if (connected.code() == Code::timed_out && !deadline.passed()) return false;
   RONDEL_TRY(connected);
   if (operation.plan == nullptr) {

@@ -75,7 +75,6 @@ class CollectiveLane {
   std::optional<Scratch> scratch_;
   std::set<std::uint64_t> connected_patterns_;
   std::vector<Rank> peers_;  // while connecting
-  int connect_turns_ = 0;
   std::deque<Operation*> queue_;
   Phase phase_ = Phase::idle;
   std::uint64_t begun_ = 0;

@@ -49,7 +49,7 @@ Communicator::Body::Body(std::shared_ptr<Job> shared_job, CommunicatorOptions ow
                attachment.order, attachment.places),
       collectives_(attachment.data.get(), attachment.data_addresses, options.rank, options.size, planner_,
                    health, !algorithm),
-      pairs_(attachment.pairs.get(), attachment.pair_addresses, options.rank) {}
+      pairs_(attachment.pairs.get(), attachment.pair_addresses) {}
 
 Communicator::Body::~Body() {
   const Status gone(Code::aborted, "the communicator was destroyed");

@@ -9,9 +9,9 @@
 namespace rondel {
 namespace {
 
-// The smaller rank of a pair reaches out, the larger one only looks whether it has been reached.
-constexpr std::chrono::milliseconds kReach{1000};
-constexpr std::chrono::milliseconds kLook{1};
+// A turn at connecting, which a caller that does not want to wait may lose. What a turn began goes on after
+// it.
+constexpr std::chrono::milliseconds kConnectTurn{1};
 constexpr std::uint64_t kLargestWorkBytes = std::uint64_t{1} << 30;
 
 /// The same on both sides, which know it from the length.
@@ -86,9 +86,10 @@ Result<bool> PairLane::connect(const Run& run) {
   Peer& peer = peer_of(run);
   const Rank number = run.operation->request.root;
   if (!std::exchange(peer.tried, true)) {
-    const Deadline reach = Deadline::in(rank_ < number ? kReach : kLook);
+    // One turn for all that are missing in this look.
+    const Deadline turn = Deadline::in(connecting_ ? std::chrono::milliseconds::zero() : kConnectTurn);
     const Status tried =
-        endpoint_->connect(addresses_, {&number, 1}, reach.or_before(run.operation->deadline()));
+        endpoint_->connect(addresses_, {&number, 1}, turn.or_before(run.operation->deadline()));
     if (!tried.ok() && tried.code() != Code::timed_out) return tried;
     peer.connected = tried.ok();
   }

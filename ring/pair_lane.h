@@ -16,12 +16,8 @@ namespace rondel {
 
 class PairLane {
  public:
-  PairLane(Endpoint* endpoint, std::span<const Bytes> addresses, Rank rank)
-      : known_memory(endpoint),
-        endpoint_(endpoint),
-        addresses_(addresses),
-        rank_(rank),
-        peers_(addresses.size()) {}
+  PairLane(Endpoint* endpoint, std::span<const Bytes> addresses)
+      : known_memory(endpoint), endpoint_(endpoint), addresses_(addresses), peers_(addresses.size()) {}
 
   void enqueue(Operation& operation);
   bool idle() const { return runs_.empty(); }
@@ -67,11 +63,10 @@ class PairLane {
 
   Endpoint* const endpoint_;
   const std::span<const Bytes> addresses_;
-  const Rank rank_;
   std::vector<Peer> peers_;  // by rank
   std::vector<Run> runs_;    // in the order of their starts
   std::size_t waiting_ = 0;  // of these to be posted
-  bool connecting_ = false;
+  bool connecting_ = false;  // in the last look
   std::uint64_t begun_ = 0;
   std::vector<Slice> slices_;  // of what is posted
   std::vector<Work> works_;

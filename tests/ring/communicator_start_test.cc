@@ -100,6 +100,38 @@ TEST_CASE("sends and receives progress side by side and beside collectives") {
   }) == "");
 }
 
+TEST_CASE("who does not want to wait is not held up by peers that have not come") {
+  RingWorld world(4);
+  Meeting looked(4);
+  CHECK(world.run([&](RankTest& test, Communicator& communicator) {
+    const Deadline deadline = Deadline::in(std::chrono::seconds(20));
+    std::vector<float> data(1000, 1.0F);
+    CollectiveRequest request;
+    request.count = data.size();
+    if (communicator.rank() > 0) {
+      request.kind = Kind::recv;
+      request.root = 0;
+      request.output = data.data();
+      test.require(looked.arrive_and_wait(deadline), "looked");
+      return test.require_ok(communicator.run(request), "recv");
+    }
+    request.kind = Kind::send;
+    request.input = data.data();
+    std::vector<OperationId> sends;
+    for (request.root = 1; request.root < 4; ++request.root) {
+      const auto sent = communicator.start(request);
+      test.require_ok(sent, "send");
+      sends.push_back(*sent);
+    }
+    int looks = 0;
+    for (const Deadline end = Deadline::in(std::chrono::milliseconds(400)); !end.passed(); ++looks)
+      test.require_ok(communicator.progress(std::chrono::nanoseconds::zero()), "progress");
+    test.expect(looks >= 20, fmt::format("{} looks in 400 ms", looks));
+    test.require(looked.arrive_and_wait(deadline), "looked");
+    for (const OperationId sent : sends) test.require_ok(communicator.wait(sent, deadline), "wait");
+  }) == "");
+}
+
 TEST_CASE("operations of two communicators that have to connect do not lock each other up") {
   // Rank 1 leaves the second communicator alone while the others are about to connect there, and waits for
   // what they do on the first.
