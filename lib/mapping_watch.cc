@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -16,6 +17,7 @@
 #include <csignal>
 #include <string>
 
+#include "lib/deadline.h"
 #include "lib/service_thread.h"
 #include "lib/system_files.h"
 
@@ -23,6 +25,8 @@ namespace rondel {
 namespace {
 
 constexpr std::size_t kMostMapsBytes = std::size_t{64} << 20;
+// For what takes a few instructions once the reader has a processor.
+constexpr std::chrono::milliseconds kLongestNote{200};
 
 std::uintptr_t page_bytes() {
   static const auto bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
@@ -155,22 +159,30 @@ void MappingWatch::serve() {
   }
 }
 
+// Who changes memory waits until the news of it were read, and may be in the midst of anything: hold an
+// allocator's locks, or have stopped all other threads wherever they were. So this allocates nothing, frees
+// nothing and takes no lock.
 void MappingWatch::read_news() {
-  const std::scoped_lock lock(mutex_);
-  uffd_msg news{};
-  while (::read(events_.get(), &news, sizeof news) == sizeof news) {
-    if (news.event == UFFD_EVENT_UNMAP || news.event == UFFD_EVENT_REMOVE)
-      note_change(news.arg.remove.start, news.arg.remove.end);
-    if (news.event != UFFD_EVENT_REMAP) continue;
-    note_change(news.arg.remap.from, news.arg.remap.from + news.arg.remap.len);
-    unregister(news.arg.remap.to, news.arg.remap.to + news.arg.remap.len);  // it is watched there too
+  for (uffd_msg news{};;) {
+    reads_.fetch_add(1);
+    const bool read = ::read(events_.get(), &news, sizeof news) == sizeof news;
+    if (read && news.event == UFFD_EVENT_UNMAP) note(news.arg.remove.start, news.arg.remove.end, true);
+    if (read && news.event == UFFD_EVENT_REMOVE) note(news.arg.remove.start, news.arg.remove.end, false);
+    if (read && news.event == UFFD_EVENT_REMAP) {
+      note(news.arg.remap.from, news.arg.remap.from + news.arg.remap.len, true);
+      unregister(news.arg.remap.to, news.arg.remap.to + news.arg.remap.len);  // it is watched there too
+    }
+    reads_.fetch_add(1);
+    if (!read) return;
   }
 }
 
-void MappingWatch::note_change(std::uintptr_t begin, std::uintptr_t end) {
+// Of a piece that is only just begun it may note what was before, which costs a registration.
+void MappingWatch::note(std::uintptr_t begin, std::uintptr_t end, bool gone) {
   for (Piece& piece : pieces_) {
-    if (piece.end <= begin || piece.begin >= end || std::exchange(piece.changed, true)) continue;
-    changes_.fetch_add(1, std::memory_order_release);
+    if (piece.end <= begin || piece.begin >= end) continue;
+    if (gone) piece.gone = true;
+    if (!piece.changed.exchange(true)) changes_.fetch_add(1, std::memory_order_release);
   }
 }
 
@@ -179,49 +191,62 @@ MappingWatch::Watched MappingWatch::begin(const std::shared_ptr<MappingWatch>& w
   const std::uintptr_t page = page_bytes();
   const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(data) / page * page;
   const std::uintptr_t end = (reinterpret_cast<std::uintptr_t>(data) + bytes + page - 1) / page * page;
-  std::size_t free = 0;
-  {
-    const std::scoped_lock lock(watch->mutex_);
-    const auto is_free = [](const Piece& piece) { return piece.end == 0; };
-    free = static_cast<std::size_t>(std::find_if(watch->pieces_.begin(), watch->pieces_.end(), is_free) -
-                                    watch->pieces_.begin());
-    if (free == kMost) return {};
-    watch->pieces_[free] = {.begin = begin, .end = end};
+  static_cast<void>(watch->knows_all());  // else what became of these pages before might count
+  std::unique_lock lock(watch->mutex_);
+  const auto free = std::find_if(watch->pieces_.begin(), watch->pieces_.end(),
+                                 [](const Piece& piece) { return piece.end == 0; });
+  if (free == watch->pieces_.end()) return {};
+  free->changed = free->gone = false;
+  free->begin = begin;
+  free->end = end;
+  if (!start_watching(watch->events_.get(), begin, end)) {
+    free->end = 0;
+    return {};
   }
-  Watched watched(watch, free);
-  if (!start_watching(watch->events_.get(), begin, end)) return {};
+  lock.unlock();
+  Watched watched(watch, static_cast<std::size_t>(free - watch->pieces_.begin()));
   if (!is_private_memory(whole_text("/proc/self/maps", kMostMapsBytes), begin, end)) return {};
   return watched;
 }
 
 // Who changes watched memory counts as doing so from before it is changed until its news were read; while
-// anyone does, the kernel refuses to touch protections. Once it does not refuse, all earlier news are read,
-// and noted when the lock is free.
-bool MappingWatch::is_intact(std::size_t piece) {
+// anyone does, the kernel refuses to touch protections. Once it does not refuse, all earlier news are read;
+// they are noted when a reading that had begun is over.
+bool MappingWatch::knows_all() const {
   uffdio_writeprotect nothing{
       .range = {.start = reinterpret_cast<std::uintptr_t>(probe_), .len = page_bytes()},
       .mode = UFFDIO_WRITEPROTECT_MODE_DONTWAKE};
   if (::ioctl(events_.get(), UFFDIO_WRITEPROTECT, &nothing) != 0) return false;
-  const std::scoped_lock lock(mutex_);
-  return !pieces_[piece].changed;
+  const std::uint32_t seen = reads_;
+  if (seen % 2 == 0) return true;
+  for (const Deadline deadline = Deadline::in(kLongestNote); reads_ == seen; ::sched_yield())
+    if (deadline.passed()) return false;
+  return true;
 }
 
-// Pages that belong to other pieces as well stay watched for them. In a child of this process nothing is
-// watched, and nobody may ever give the lock back.
+bool MappingWatch::is_intact(std::size_t piece) const { return knows_all() && !pieces_[piece].changed; }
+
+// Kernels before 6.17 end the watch of whoever has one there, so what may be somebody else's by now is left
+// alone: if it is this one's it tells of changes that nobody needs. Pages that belong to other pieces as well
+// stay watched for them. In a child of this process nothing is watched, and nobody may ever give the lock
+// back.
 void MappingWatch::end(std::size_t piece) {
   if (::getpid() != process_) return;
   const std::scoped_lock lock(mutex_);
-  const Piece ended = std::exchange(pieces_[piece], {});
-  for (std::uintptr_t at = ended.begin; at < ended.end;) {
-    std::uintptr_t next = ended.end;
+  Piece& ended = pieces_[piece];
+  const std::uintptr_t end = ended.end;
+  const bool ours = knows_all() && !ended.gone;
+  ended.end = 0;
+  for (std::uintptr_t at = ended.begin; ours && at < end;) {
+    std::uintptr_t next = end;
     bool needed = false;
     for (const Piece& other : pieces_) {
       if (other.begin <= at && at < other.end) {
         needed = true;
-        next = std::min(other.end, ended.end);
+        next = std::min(other.end.load(), end);
         break;
       }
-      if (other.begin > at) next = std::min(next, other.begin);
+      if (other.end != 0 && other.begin > at) next = std::min(next, other.begin.load());
     }
     if (!needed) unregister(at, next);
     at = next;

@@ -73,17 +73,20 @@ class MappingWatch {
   std::uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
 
  private:
+  /// Its pages are set by who begins and ends it, what became of them by the reader.
   struct Piece {
-    std::uintptr_t begin = 0;
-    std::uintptr_t end = 0;  // 0: free
-    bool changed = false;
+    std::atomic<std::uintptr_t> begin{0};
+    std::atomic<std::uintptr_t> end{0};  // 0: free
+    std::atomic<bool> changed{false};
+    std::atomic<bool> gone{false};  // unmapped or moved, in part at least: what is there may be anybody's
   };
 
   MappingWatch(PrivateFd events, UniqueFd bell, std::byte* probe);
   void serve();
   void read_news();
-  void note_change(std::uintptr_t begin, std::uintptr_t end);
-  bool is_intact(std::size_t piece);
+  void note(std::uintptr_t begin, std::uintptr_t end, bool gone);
+  bool knows_all() const;
+  bool is_intact(std::size_t piece) const;
   void end(std::size_t piece);
   void unregister(std::uintptr_t begin, std::uintptr_t end) const;
 
@@ -91,11 +94,10 @@ class MappingWatch {
   const UniqueFd bell_;     // ends the thread
   std::byte* const probe_;  // a page that is watched and never touched
   const int process_;
-  // Held while news are read. Who changes memory may hold any lock of an allocator until they were, so
-  // nothing may be allocated or freed under this one.
-  std::mutex mutex_;
-  std::array<Piece, kMost> pieces_{};  // guarded by mutex_
+  std::mutex mutex_;  // of who begins and ends; the reader never waits
+  std::array<Piece, kMost> pieces_;
   std::atomic<std::uint64_t> changes_{0};
+  std::atomic<std::uint32_t> reads_{0};  // odd while news may be read and not noted yet
   std::thread reader_;
 };
 

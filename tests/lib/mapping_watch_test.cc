@@ -3,14 +3,21 @@
 #include "lib/mapping_watch.h"
 
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <malloc.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -19,7 +26,9 @@
 #include <thread>
 #include <vector>
 
+#include "lib/deadline.h"
 #include "lib/system_files.h"
+#include "lib/unique_fd.h"
 #include "tests/support/sanitizers.h"
 #include "tests/support/seed.h"
 
@@ -65,6 +74,30 @@ class Pages {
 void remap(std::byte* at, std::size_t bytes) {
   CHECK(::mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at);
 }
+
+/// The program's own userfaultfd.
+class OtherWatch {
+ public:
+  OtherWatch() : fd_(static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY))) {
+    uffdio_api api{.api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP, .ioctls = 0};
+    REQUIRE(::ioctl(fd_.get(), UFFDIO_API, &api) == 0);
+  }
+  bool begin(const std::byte* data, std::size_t bytes) const {
+    uffdio_register pages{.range = range(data, bytes), .mode = UFFDIO_REGISTER_MODE_WP, .ioctls = 0};
+    return ::ioctl(fd_.get(), UFFDIO_REGISTER, &pages) == 0;
+  }
+  /// The kernel refuses this for pages that are not this watch's.
+  bool has(const std::byte* data, std::size_t bytes) const {
+    uffdio_writeprotect nothing{.range = range(data, bytes), .mode = UFFDIO_WRITEPROTECT_MODE_DONTWAKE};
+    return ::ioctl(fd_.get(), UFFDIO_WRITEPROTECT, &nothing) == 0;
+  }
+
+ private:
+  static uffdio_range range(const std::byte* data, std::size_t bytes) {
+    return {.start = reinterpret_cast<std::uintptr_t>(data), .len = bytes};
+  }
+  const UniqueFd fd_;
+};
 
 constexpr std::string_view kMaps =
     "1000-3000 rw-p 00000000 00:00 0 \n"
@@ -301,6 +334,55 @@ TEST_CASE("there is an end to what can be watched, and room again after it") {
   CHECK(MappingWatch::begin(watch, pages.data(), kPage));
 }
 
+TEST_CASE("memory that the program watches itself stays watched for it") {
+  const auto watch = watch_or_skip();
+  if (watch == nullptr) return;
+  const Pages pages(8);
+  const OtherWatch other;
+  SECTION("already") {
+    REQUIRE(other.begin(pages.data(), pages.bytes()));
+    CHECK_FALSE(MappingWatch::begin(watch, pages.data(), pages.bytes()));
+    CHECK_FALSE(MappingWatch::begin(watch, pages.page(2), kPage));
+  }
+  SECTION("since it was mapped anew") {
+    auto watched = MappingWatch::begin(watch, pages.data(), pages.bytes());
+    REQUIRE(watched);
+    remap(pages.data(), pages.bytes());
+    REQUIRE(other.begin(pages.data(), pages.bytes()));
+    watched = {};
+  }
+  SECTION("since a part of it was moved away") {
+    auto watched = MappingWatch::begin(watch, pages.data(), pages.bytes());
+    REQUIRE(watched);
+    const Pages place(4);
+    REQUIRE(::mremap(pages.page(2), 4 * kPage, 4 * kPage, MREMAP_MAYMOVE | MREMAP_FIXED, place.data()) ==
+            place.data());
+    REQUIRE(other.begin(place.data(), place.bytes()));
+    remap(pages.page(2), 4 * kPage);
+    REQUIRE(other.begin(pages.page(2), 4 * kPage));
+    watched = {};
+    CHECK(other.has(place.data(), place.bytes()));
+    CHECK(other.has(pages.page(2), 4 * kPage));
+    return;
+  }
+  CHECK(other.has(pages.data(), pages.bytes()));
+}
+
+TEST_CASE("memory that is watched no more can be watched by the program") {
+  const auto watch = watch_or_skip();
+  if (watch == nullptr) return;
+  const Pages pages(8);
+  const OtherWatch other;
+  const bool emptied = GENERATE(false, true);
+  auto watched = MappingWatch::begin(watch, pages.data(), pages.bytes());
+  REQUIRE(watched);
+  CHECK_FALSE(other.begin(pages.data(), pages.bytes()));
+  if (emptied) REQUIRE(::madvise(pages.page(1), kPage, MADV_DONTNEED) == 0);
+  CHECK(watched.intact() != emptied);
+  watched = {};
+  CHECK(other.begin(pages.data(), pages.bytes()));
+}
+
 TEST_CASE("a child takes nothing away from its parent's watch") {
   const auto watch = watch_or_skip();
   if (watch == nullptr) return;
@@ -341,6 +423,52 @@ TEST_CASE("who gets an address that was just unmapped never finds it intact") {
     unmapper.join();
   }
   CHECK(intact == 0);
+}
+
+volatile std::sig_atomic_t stops_asked = 0;
+std::atomic<int> stops{0};
+
+// In a child, because who hangs in such a change can only be killed.
+TEST_CASE("memory can be given back while all other threads are stopped wherever they are") {
+  const auto watch = UNDER_THREAD_SANITIZER ? nullptr : watch_or_skip();  // it delays signals
+  if (watch == nullptr) return;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    const auto own = MappingWatch::of_process();
+    if (!own.ok()) ::_exit(1);
+    const Pages pages(8);
+    const auto kept = MappingWatch::begin(*own, pages.page(0), kPage);
+    // As garbage collectors do it: until it is told to go on.
+    std::signal(SIGUSR1, [](int) {
+      const int mine = stops_asked;
+      stops = mine;
+      while (stops_asked == mine) ::sched_yield();
+    });
+    std::atomic<bool> over{false};
+    std::thread user([&] {
+      while (!over) {
+        const auto watched = MappingWatch::begin(*own, pages.page(2), 4 * kPage);
+        for (int look = 0; look < 10; ++look) static_cast<void>(watched.intact());
+      }
+    });
+    Random random(test::test_seed());
+    for (int round = 1; round <= 3000; ++round) {
+      const Deadline meanwhile = Deadline::in(std::chrono::microseconds(random.below(100)));
+      while (!meanwhile.passed()) ::sched_yield();
+      stops_asked = round;
+      ::pthread_kill(user.native_handle(), SIGUSR1);
+      while (stops != round) ::sched_yield();
+      ::madvise(pages.page(0), kPage, MADV_DONTNEED);
+      stops_asked = -round;
+    }
+    over = true;
+    user.join();
+    ::_exit(kept.intact() ? 2 : 0);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }
 
 // An allocator unmaps under its own locks, and must not wait for anyone who allocates.
