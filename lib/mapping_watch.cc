@@ -5,7 +5,6 @@
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -27,6 +26,8 @@ namespace {
 constexpr std::size_t kMostMapsBytes = std::size_t{64} << 20;
 // For what takes a few instructions once the reader has a processor.
 constexpr std::chrono::milliseconds kLongestNote{200};
+// So long may who changes watched memory wait after the program has closed the watch's descriptor.
+constexpr std::chrono::milliseconds kLookForDescriptor{1000};
 
 std::uintptr_t page_bytes() {
   static const auto bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
@@ -102,8 +103,8 @@ bool is_private_memory(std::string_view maps, std::uintptr_t begin, std::uintptr
   return begin >= end;
 }
 
-MappingWatch::MappingWatch(PrivateFd events, UniqueFd bell, std::byte* probe)
-    : events_(std::move(events)), bell_(std::move(bell)), probe_(probe), process_(::getpid()) {}
+MappingWatch::MappingWatch(PrivateFd events, std::byte* probe)
+    : events_(std::move(events)), probe_(probe), process_(::getpid()) {}
 
 Result<std::shared_ptr<MappingWatch>> MappingWatch::of_process() {
   static std::mutex mutex;
@@ -113,14 +114,11 @@ Result<std::shared_ptr<MappingWatch>> MappingWatch::of_process() {
   if (auto watch = existing.lock(); watch != nullptr && watch->process_ == ::getpid()) return watch;
   auto events = open_events();
   RONDEL_TRY(events);
-  UniqueFd bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!bell) return system_failure(Code::out_of_resources, "watching memory (eventfd)", errno);
   void* const probe =
       ::mmap(nullptr, page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (probe == MAP_FAILED) return system_failure(Code::out_of_resources, "watching memory (mmap)", errno);
   const int descriptor = events->get();
-  std::shared_ptr<MappingWatch> watch(
-      new MappingWatch(*std::move(events), std::move(bell), static_cast<std::byte*>(probe)));
+  std::shared_ptr<MappingWatch> watch(new MappingWatch(*std::move(events), static_cast<std::byte*>(probe)));
   const auto page = reinterpret_cast<std::uintptr_t>(probe);
   if (!start_watching(descriptor, page, page + page_bytes()))
     return system_failure(Code::unavailable, "watching memory (userfaultfd, write protection)", errno);
@@ -131,19 +129,16 @@ Result<std::shared_ptr<MappingWatch>> MappingWatch::of_process() {
   return watch;
 }
 
+// Where there is a reader, it hears of the probe's end.
 MappingWatch::~MappingWatch() {
   if (::getpid() != process_) {  // it is the parent's
     if (reader_.joinable()) reader_.detach();
     return;
   }
   const auto page = reinterpret_cast<std::uintptr_t>(probe_);
-  unregister(page, page + page_bytes());  // else it would be unmapped once somebody has read of that
+  if (!reader_.joinable()) unregister(page, page + page_bytes());  // else this would wait for one
   ::munmap(probe_, page_bytes());
-  if (!reader_.joinable()) return;
-  const std::uint64_t one = 1;
-  while (::write(bell_.get(), &one, sizeof one) < 0 && errno == EINTR) {
-  }
-  reader_.join();
+  if (reader_.joinable()) reader_.join();
 }
 
 void MappingWatch::serve() {
@@ -151,29 +146,38 @@ void MappingWatch::serve() {
   sigset_t all;
   sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
-  std::array<pollfd, 2> ready{{{.fd = events_.get(), .events = POLLIN, .revents = 0},
-                               {.fd = bell_.get(), .events = POLLIN, .revents = 0}}};
-  while (ready[1].revents == 0) {
-    if (::poll(ready.data(), ready.size(), -1) < 0) continue;
-    read_news();
+  pollfd ready{.fd = events_.get(), .events = POLLIN, .revents = 0};
+  bool watching = true;
+  while (watching) {
+    const bool news = ::poll(&ready, 1, static_cast<int>(kLookForDescriptor.count())) > 0;
+    if (!has_descriptor()) return;
+    if (news) watching = read_news();
   }
 }
 
+// A program may close descriptors that it does not know, and use their numbers again. As long as this thread
+// polled the one that was, all who change watched memory would wait for it to read there.
+bool MappingWatch::has_descriptor() const { return touch_probe() == 0 || errno == EAGAIN; }
+
 // Who changes memory waits until the news of it were read, and may be in the midst of anything: hold an
 // allocator's locks, or have stopped all other threads wherever they were. So this allocates nothing, frees
-// nothing and takes no lock.
-void MappingWatch::read_news() {
+// nothing and takes no lock. False when the watch is at its end.
+bool MappingWatch::read_news() {
+  const auto probe = reinterpret_cast<std::uintptr_t>(probe_);
+  bool watching = true;
   for (uffd_msg news{};;) {
     reads_.fetch_add(1);
     const bool read = ::read(events_.get(), &news, sizeof news) == sizeof news;
     if (read && news.event == UFFD_EVENT_UNMAP) note(news.arg.remove.start, news.arg.remove.end, true);
     if (read && news.event == UFFD_EVENT_REMOVE) note(news.arg.remove.start, news.arg.remove.end, false);
-    if (read && news.event == UFFD_EVENT_REMAP) {
+    // Where it goes it stays watched, whole: how long it is there the news do not say, and a watch of a part
+    // would cut it in two for its owner.
+    if (read && news.event == UFFD_EVENT_REMAP)
       note(news.arg.remap.from, news.arg.remap.from + news.arg.remap.len, true);
-      unregister(news.arg.remap.to, news.arg.remap.to + news.arg.remap.len);  // it is watched there too
-    }
     reads_.fetch_add(1);
-    if (!read) return;
+    if (!read) return watching;
+    watching &=
+        news.event != UFFD_EVENT_UNMAP || news.arg.remove.start > probe || news.arg.remove.end <= probe;
   }
 }
 
@@ -209,14 +213,20 @@ MappingWatch::Watched MappingWatch::begin(const std::shared_ptr<MappingWatch>& w
   return watched;
 }
 
+// Changes nothing. errno where it fails: EAGAIN, somebody is changing watched memory; else the descriptor is
+// not this watch's any more.
+int MappingWatch::touch_probe() const {
+  uffdio_writeprotect nothing{
+      .range = {.start = reinterpret_cast<std::uintptr_t>(probe_), .len = page_bytes()},
+      .mode = UFFDIO_WRITEPROTECT_MODE_DONTWAKE};
+  return ::ioctl(events_.get(), UFFDIO_WRITEPROTECT, &nothing);
+}
+
 // Who changes watched memory counts as doing so from before it is changed until its news were read; while
 // anyone does, the kernel refuses to touch protections. Once it does not refuse, all earlier news are read;
 // they are noted when a reading that had begun is over.
 bool MappingWatch::knows_all() const {
-  uffdio_writeprotect nothing{
-      .range = {.start = reinterpret_cast<std::uintptr_t>(probe_), .len = page_bytes()},
-      .mode = UFFDIO_WRITEPROTECT_MODE_DONTWAKE};
-  if (::ioctl(events_.get(), UFFDIO_WRITEPROTECT, &nothing) != 0) return false;
+  if (touch_probe() != 0) return false;
   const std::uint32_t seen = reads_;
   if (seen % 2 == 0) return true;
   for (const Deadline deadline = Deadline::in(kLongestNote); reads_ == seen; ::sched_yield())
@@ -264,5 +274,6 @@ MappingWatch::Watched::~Watched() {
 }
 
 bool MappingWatch::Watched::intact() const { return watch_->is_intact(piece_); }
+bool MappingWatch::Watched::changed() const { return watch_->pieces_[piece_].changed; }
 
 }  // namespace rondel

@@ -49,6 +49,8 @@ class MappingWatch {
     /// True: they are the same pages as when the watch began. False: they may not be, and it will not become
     /// true again; or other watched memory is just being changed by another thread.
     bool intact() const;
+    /// True: it was found changed, and is never intact again. Costs nothing.
+    bool changed() const;
 
    private:
     friend class MappingWatch;
@@ -81,17 +83,18 @@ class MappingWatch {
     std::atomic<bool> gone{false};  // unmapped or moved, in part at least: what is there may be anybody's
   };
 
-  MappingWatch(PrivateFd events, UniqueFd bell, std::byte* probe);
+  MappingWatch(PrivateFd events, std::byte* probe);
   void serve();
-  void read_news();
+  bool read_news();
   void note(std::uintptr_t begin, std::uintptr_t end, bool gone);
+  bool has_descriptor() const;
+  int touch_probe() const;
   bool knows_all() const;
   bool is_intact(std::size_t piece) const;
   void end(std::size_t piece);
   void unregister(std::uintptr_t begin, std::uintptr_t end) const;
 
   const PrivateFd events_;
-  const UniqueFd bell_;     // ends the thread
   std::byte* const probe_;  // a page that is watched and never touched
   const int process_;
   std::mutex mutex_;  // of who begins and ends; the reader never waits

@@ -357,15 +357,61 @@ TEST_CASE("memory that the program watches itself stays watched for it") {
     const Pages place(4);
     REQUIRE(::mremap(pages.page(2), 4 * kPage, 4 * kPage, MREMAP_MAYMOVE | MREMAP_FIXED, place.data()) ==
             place.data());
-    REQUIRE(other.begin(place.data(), place.bytes()));
     remap(pages.page(2), 4 * kPage);
     REQUIRE(other.begin(pages.page(2), 4 * kPage));
     watched = {};
-    CHECK(other.has(place.data(), place.bytes()));
     CHECK(other.has(pages.page(2), 4 * kPage));
     return;
   }
   CHECK(other.has(pages.data(), pages.bytes()));
+}
+
+TEST_CASE("memory that was watched can be moved and made longer, more than once") {
+  const auto watch = watch_or_skip();
+  if (watch == nullptr) return;
+  const std::size_t bytes = 16 * kPage;
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  auto watched = MappingWatch::begin(watch, memory, bytes);
+  REQUIRE(watched);
+  for (std::size_t longer = bytes; longer <= 4 * bytes; longer *= 2) {
+    const Pages in_the_way(1);
+    memory = ::mremap(memory, longer, 2 * longer, MREMAP_MAYMOVE);
+    REQUIRE(memory != MAP_FAILED);
+  }
+  ::munmap(memory, 8 * bytes);
+  CHECK_FALSE(watched.intact());
+}
+
+// By mistake, or on its way to become a daemon.
+TEST_CASE("a program that closes the watch's descriptor can go on changing its memory") {
+  const auto watch = watch_or_skip();
+  if (watch == nullptr) return;
+  const bool used_again = GENERATE(false, true);
+  const pid_t child = UNDER_THREAD_SANITIZER ? -1 : ::fork();
+  if (child < 0) return;
+  if (child == 0) {
+    ::alarm(20);
+    auto own = MappingWatch::of_process();
+    if (!own.ok()) ::_exit(1);
+    const Pages pages(4);
+    auto watched = MappingWatch::begin(*own, pages.data(), pages.bytes());
+    if (!watched) ::_exit(2);
+    ::close_range(3, ~0U, 0);
+    int ends[2] = {-1, -1};
+    for (int i = 0; used_again && i < 20; ++i)
+      if (::pipe(ends) != 0 || ::write(ends[1], "unread", 6) != 6) ::_exit(3);
+    ::munmap(pages.data(), pages.bytes());
+    if (watched.intact()) ::_exit(4);
+    watched = {};
+    *own = nullptr;
+    char read[7] = {};
+    if (used_again && ::read(ends[0], read, 6) != 6) ::_exit(5);
+    ::_exit(0);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }
 
 TEST_CASE("memory that is watched no more can be watched by the program") {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transports/verbs/registration_cache.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -9,13 +12,51 @@
 namespace rondel::verbs {
 namespace {
 
+// Memory that was taken away so often is better registered for each operation.
+constexpr std::uint32_t kMostLosses = 3;
+
 bool holds(const MemorySpan& outer, const MemorySpan& inner) {
   const auto begin = reinterpret_cast<std::uintptr_t>(outer.data);
   const auto at = reinterpret_cast<std::uintptr_t>(inner.data);
   return at >= begin && inner.bytes <= outer.bytes && at - begin <= outer.bytes - inner.bytes;
 }
 
+/// All caches of the process. Never destroyed, because a program may fork at its very end.
+struct Caches {
+  std::mutex mutex;
+  std::vector<RegistrationCache*> all;
+};
+Caches& caches() {
+  static Caches* const caches = new Caches;
+  return *caches;
+}
+
+// The kernel copies what is pinned for a child, page by page, in the midst of fork(): a data loader's workers
+// would each get a copy of all that is kept. It takes no lock that somebody has, the forking thread least of
+// all.
+void before_fork() {
+  const std::unique_lock lock(caches().mutex, std::try_to_lock);
+  if (!lock) return;
+  for (RegistrationCache* const cache : caches().all) cache->let_go_of_idle();
+}
+
 }  // namespace
+
+RegistrationCache::RegistrationCache(std::shared_ptr<Device> device, bool keeps_other)
+    : device_(std::move(device)),
+      process_(::getpid()),
+      keeps_other_(keeps_other),
+      departures_(SharedMemory::departures()) {
+  const std::scoped_lock lock(caches().mutex);
+  static const bool prepared = ::pthread_atfork(before_fork, nullptr, nullptr) == 0;
+  keeps_other_ &= prepared;
+  caches().all.push_back(this);
+}
+
+RegistrationCache::~RegistrationCache() {
+  const std::scoped_lock lock(caches().mutex);
+  std::erase(caches().all, this);
+}
 
 std::size_t RegistrationCache::size() const {
   const std::scoped_lock lock(mutex_);
@@ -30,8 +71,21 @@ void RegistrationCache::forget_departed() {
 void RegistrationCache::forget_departed_locked() {
   for (const std::uint64_t gone : SharedMemory::departed_since(departures_))
     std::erase_if(entries_, [gone](const Entry& entry) { return entry.region == gone; });
-  if (watch_ == nullptr || std::exchange(changes_, watch_->changes()) == watch_->changes()) return;
-  std::erase_if(entries_, [](const Entry& entry) { return entry.region == 0 && !entry.watched.intact(); });
+  if (watch_ == nullptr) return;
+  const std::uint64_t changes = watch_->changes();
+  if (std::exchange(changes_, changes) == changes) return;
+  std::erase_if(entries_, [this](const Entry& entry) {
+    if (entry.region != 0 || !entry.watched.changed()) return false;
+    if (Seen* const seen = find_seen(entry.span)) ++seen->losses;
+    return true;
+  });
+}
+
+void RegistrationCache::let_go_of_idle() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock || ::getpid() != process_) return;
+  std::erase_if(entries_,
+                [](const Entry& entry) { return entry.region == 0 && entry.memory.use_count() == 1; });
 }
 
 // What is kept for later gives way to what is needed now.
@@ -84,10 +138,13 @@ RegistrationCache::Pinned RegistrationCache::find_or_pin_other(MemorySpan memory
     known->last_use = ++uses_;
     return known->memory;
   }
-  if (known != entries_.end()) entries_.erase(known);
+  // What changes just now is forgotten at the next look, if it is this memory at all.
+  if (known != entries_.end() || !keeps_other_) return pin(memory);
+  Seen* const seen = find_seen(memory);
   // Watching costs more than registering once more, which is all that memory needs that is used once.
-  Seen* const seen = keeps_other_ ? seen_before(memory) : nullptr;
-  return seen != nullptr && !seen->stays_so ? pin_watched(memory, *seen) : pin(memory);
+  if (seen == nullptr) seen_[next_seen_++ % kMost] = {.span = memory};
+  const bool worth_it = seen != nullptr && !seen->stays_so && seen->losses < kMostLosses;
+  return worth_it ? pin_watched(memory, *seen) : pin(memory);
 }
 
 // Watched from before it is pinned, so that no change is missed. What could only be sent from may be writable
@@ -103,12 +160,10 @@ RegistrationCache::Pinned RegistrationCache::pin_watched(MemorySpan memory, Seen
   return pinned;
 }
 
-RegistrationCache::Seen* RegistrationCache::seen_before(MemorySpan memory) {
+RegistrationCache::Seen* RegistrationCache::find_seen(const MemorySpan& memory) {
   const auto before = std::find_if(seen_.begin(), seen_.end(),
                                    [&memory](const Seen& seen) { return holds(seen.span, memory); });
-  if (before != seen_.end()) return &*before;
-  seen_[next_seen_++ % kMost] = {.span = memory};
-  return nullptr;
+  return before == seen_.end() ? nullptr : &*before;
 }
 
 // Null, and not tried again, where the process may not watch its memory.

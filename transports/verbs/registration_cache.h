@@ -25,14 +25,18 @@ class RegistrationCache {
   static constexpr std::size_t kMost = 64;
 
   /// `keeps_other`: keep memory that is not rondel_alloc's too, where the kernel lets this process watch it.
-  RegistrationCache(std::shared_ptr<Device> device, bool keeps_other)
-      : device_(std::move(device)), keeps_other_(keeps_other), departures_(SharedMemory::departures()) {}
+  RegistrationCache(std::shared_ptr<Device> device, bool keeps_other);
+  ~RegistrationCache();
+  RegistrationCache(const RegistrationCache&) = delete;
+  RegistrationCache& operator=(const RegistrationCache&) = delete;
 
   const std::shared_ptr<Device>& device() const { return device_; }
   /// `memory` for the device; what is given out stays good whatever the cache forgets.
   Result<std::shared_ptr<const DeviceMemory>> find_or_register(MemorySpan memory);
   /// Unpins what has gone since the last call.
   void forget_departed();
+  /// Unpins other memory that no operation is using, before this process forks.
+  void let_go_of_idle();
   std::size_t size() const;
 
  private:
@@ -46,7 +50,8 @@ class RegistrationCache {
   /// Other memory that was used, and is not kept.
   struct Seen {
     MemorySpan span;
-    bool stays_so = false;  // it can not be watched
+    bool stays_so = false;     // it can not be watched
+    std::uint32_t losses = 0;  // so often it was kept and went
   };
   using Pinned = Result<std::shared_ptr<const DeviceMemory>>;
 
@@ -54,12 +59,13 @@ class RegistrationCache {
   Pinned find_or_pin_region(MemorySpan memory, const SharedMemory::Place& place);
   Pinned find_or_pin_other(MemorySpan memory);
   Pinned pin_watched(MemorySpan memory, Seen& seen);
-  Seen* seen_before(MemorySpan memory);
+  Seen* find_seen(const MemorySpan& memory);
   const std::shared_ptr<MappingWatch>& watch();
   void keep(Entry entry);
   void forget_departed_locked();
 
   const std::shared_ptr<Device> device_;
+  const int process_;
   mutable std::mutex mutex_;  // guards what follows
   bool keeps_other_;
   std::shared_ptr<MappingWatch> watch_;  // null until it is needed
