@@ -2,12 +2,14 @@
 #include "lib/mapping_watch.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -66,11 +68,13 @@ Mapping parse_mapping(std::string_view line) {
 }
 
 Result<PrivateFd> open_events() {
-  constexpr int kFlags = O_CLOEXEC | O_NONBLOCK;
-  // Nothing here needs to catch faults in the kernel, for which most processes have no right. Kernels before
-  // 5.11 do not know the flag.
-  auto fd = static_cast<int>(::syscall(SYS_userfaultfd, kFlags | UFFD_USER_MODE_ONLY));
-  if (fd < 0 && errno == EINVAL) fd = static_cast<int>(::syscall(SYS_userfaultfd, kFlags));
+  utsname kernel{};
+  if (::uname(&kernel) != 0 || !tells_of_all_changes(kernel.release))
+    return Status(Code::unavailable, fmt::format("watching memory needs Linux 5.19, and this is {}",
+                                                 static_cast<const char*>(kernel.release)));
+  // Nothing here needs to catch faults in the kernel, for which most processes have no right.
+  constexpr int kFlags = O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY;
+  const auto fd = static_cast<int>(::syscall(SYS_userfaultfd, kFlags));
   if (fd < 0) return system_failure(Code::unavailable, "watching memory (userfaultfd)", errno);
   PrivateFd events{UniqueFd(fd)};
   uffdio_api api{.api = UFFD_API,
@@ -101,6 +105,18 @@ bool is_private_memory(std::string_view maps, std::uintptr_t begin, std::uintptr
     begin = mapping.end;
   }
   return begin >= end;
+}
+
+// Before 5.15 one change that ends hides another that is under way, and before 5.19 memory that is pinned may
+// get other pages when it is first written to after a change of its protection.
+bool tells_of_all_changes(std::string_view kernel_release) {
+  constexpr std::pair<unsigned, unsigned> kFirst{5, 19};
+  std::pair<unsigned, unsigned> version{0, 0};
+  const char* const last = kernel_release.data() + kernel_release.size();
+  const auto major = std::from_chars(kernel_release.data(), last, version.first);
+  if (major.ec != std::errc{} || major.ptr == last || *major.ptr != '.') return false;
+  const auto minor = std::from_chars(major.ptr + 1, last, version.second);
+  return minor.ec == std::errc{} && version >= kFirst;
 }
 
 MappingWatch::MappingWatch(PrivateFd events, std::byte* probe)

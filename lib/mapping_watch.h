@@ -25,6 +25,9 @@ namespace rondel {
 /// can be taken away without any news.
 bool is_private_memory(std::string_view maps, std::uintptr_t begin, std::uintptr_t end);
 
+/// Whether the kernel of this release ("6.1.0-57-amd64", as uname says) tells of every change: from 5.19 on.
+bool tells_of_all_changes(std::string_view kernel_release);
+
 class MappingWatch {
  public:
   /// Pieces of memory that are watched at one time.
