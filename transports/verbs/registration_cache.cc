@@ -2,9 +2,9 @@
 #include "transports/verbs/registration_cache.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "lib/log.h"
@@ -32,23 +32,22 @@ Caches& caches() {
 }
 
 // The kernel copies what is pinned for a child, page by page, in the midst of fork(): a data loader's workers
-// would each get a copy of all that is kept. It takes no lock that somebody has, the forking thread least of
-// all.
+// would each get a copy of all that is kept. It waits for no lock: the forking thread itself may have one.
 void before_fork() {
   const std::unique_lock lock(caches().mutex, std::try_to_lock);
   if (!lock) return;
   for (RegistrationCache* const cache : caches().all) cache->let_go_of_idle();
 }
 
+// Those of its parent are not a child's to change, and who had the lock is not there.
+void in_child() { ::new (static_cast<void*>(&caches())) Caches; }
+
 }  // namespace
 
 RegistrationCache::RegistrationCache(std::shared_ptr<Device> device, bool keeps_other)
-    : device_(std::move(device)),
-      process_(::getpid()),
-      keeps_other_(keeps_other),
-      departures_(SharedMemory::departures()) {
+    : device_(std::move(device)), keeps_other_(keeps_other), departures_(SharedMemory::departures()) {
   const std::scoped_lock lock(caches().mutex);
-  static const bool prepared = ::pthread_atfork(before_fork, nullptr, nullptr) == 0;
+  static const bool prepared = ::pthread_atfork(before_fork, nullptr, in_child) == 0;
   keeps_other_ &= prepared;
   caches().all.push_back(this);
 }
@@ -83,7 +82,7 @@ void RegistrationCache::forget_departed_locked() {
 
 void RegistrationCache::let_go_of_idle() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || ::getpid() != process_) return;
+  if (!lock) return;
   std::erase_if(entries_,
                 [](const Entry& entry) { return entry.region == 0 && entry.memory.use_count() == 1; });
 }

@@ -65,7 +65,6 @@ class RegistrationCache {
   void forget_departed_locked();
 
   const std::shared_ptr<Device> device_;
-  const int process_;
   mutable std::mutex mutex_;  // guards what follows
   bool keeps_other_;
   std::shared_ptr<MappingWatch> watch_;  // null until it is needed
